@@ -1,0 +1,46 @@
+"""`python -m bs4_agent COMMAND`: what runs on a pod. Each command imports only what it needs; attach and shim stay small."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+USAGE = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    command, *rest = arguments or [""]
+    if command == "attach":
+        from bs4_agent import attach
+
+        return attach.main(rest)
+    if command == "daemon":
+        from bs4_agent import daemon
+
+        return daemon.main(rest)
+    if command == "shim":
+        from bs4_agent import shim
+
+        return shim.main(rest)
+    if command == "version":
+        return _version()
+    print("usage: python -m bs4_agent attach [--start] | daemon | shim --attempt DIR | version", file=sys.stderr)  # noqa: T201
+    return USAGE
+
+
+def _version() -> int:
+    """One JSON line: what this bundle is, for whoever decides whether to deploy another one."""
+    import json
+
+    from bs4_agent import PROTOCOLS
+    from bs4_agent.handover import Build
+
+    own = Build.own()
+    python = ".".join(map(str, sys.version_info[:3]))
+    answer = {"version": own.version, "build": own.build, "bundle": own.bundle, "protocols": PROTOCOLS, "python": python}
+    print(json.dumps(answer))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

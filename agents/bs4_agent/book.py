@@ -1,0 +1,31 @@
+"""The journal and its fold kept together: what is written is at once known."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from bs4_agent.journal import Journal
+from bs4_agent.ledger import Ledger
+
+
+class Book:
+    """Thread-safe. `append` writes one record and folds it into `ledger`."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._lock = threading.RLock()
+        self.ledger = Ledger(journal.records())
+
+    def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
+        """One record (see docs/architecture.md for the types). `sync`: on disk before this returns; SpoolFull when it cannot be."""
+        with self._lock:
+            record = self._journal.append(type_, sync=sync, **fields)
+            self.ledger.apply(record)
+        return record
+
+    __call__ = append
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        return self._journal.records()

@@ -1,0 +1,278 @@
+"""One console's connection to the agent: handshake, calls, replies in any order, and a bound on everything it can occupy."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_agent import PROTOCOLS
+from bs4_agent.clock import stamp
+from bs4_agent.errors import AgentError, BadRequest, ProtocolError, ProtocolVersion
+from bs4_agent.streams.cursor import Chunk
+from bs4_agent.streams.registry import WAIT_LIMIT_S, Streams
+from bs4_agent.wire import PAYLOAD_LIMIT, Decoder, Frame, encode, encode_head
+from bs4_agent.workers import Workers
+
+#: Reads of one connection that may wait at the same time, and queries that may run.
+WAITING_READS = 16
+RUNNING_QUERIES = 4
+#: Seconds for the client's first frame. A console behind a slow link has sent it with the attach.
+HELLO_S = 20.0
+#: Seconds for this client's workers to notice that it has gone; a regular expression takes the longest.
+CLOSE_S = 5.0
+RECEIVE_BYTES = 64 * 1024
+WHO_LIMIT = 200
+
+Submit = Callable[[dict[str, Any], str], dict[str, Any]]
+Hello = Callable[[], dict[str, Any]]
+
+
+class Cancelled(AgentError):
+    """The client cancelled the call."""
+
+    type = "cancelled"
+
+
+class TooManyCalls(AgentError):
+    type = "too-many-calls"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a call is answered with: the header but for its id, and the payload."""
+
+    header: dict[str, Any]
+    payload: bytes = b""
+
+
+@dataclass
+class _Running:
+    """A call in a worker: what wakes it and what tells it to stop."""
+
+    stream: str
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+class Connection:
+    """Runs in the thread that calls `serve`. What a slow client does not read blocks its own threads, each with one reply in hand."""
+
+    def __init__(self, peer: socket.socket, streams: Streams, submit: Submit, hello: Hello) -> None:
+        self._socket = peer
+        self._streams, self._submit, self._hello = streams, submit, hello
+        self._decoder = Decoder()
+        self._sending = threading.Lock()
+        self._calls: dict[int, _Running] = {}
+        self._working = 0
+        self._calls_changed = threading.Condition()
+        self._readers = Workers(WAITING_READS, "read")
+        self._queries = Workers(RUNNING_QUERIES, "query")
+        self._who = ""
+
+    def serve(self) -> None:
+        """Until the client leaves or breaks the protocol. An error of ours ends this connection, never the agent."""
+        try:
+            self._serve()
+        except ProtocolError as error:
+            self._last_words(error)
+        except OSError:
+            pass  # the client is gone, or did not say hello in time; it knows
+        finally:
+            self.close()
+            # Only when no worker uses it any more: the number of a closed descriptor may at once be another console's.
+            with self._calls_changed:
+                self._calls_changed.wait_for(lambda: self._working == 0, CLOSE_S)
+            self._socket.close()
+
+    def close(self) -> None:
+        """End it from any thread: whatever waits or runs for this client stops."""
+        try:
+            # First of all, so that those who stop cannot answer "cancelled" to a call that nobody cancelled.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # closed by the client already
+        self._readers.close()
+        self._queries.close()
+        with self._calls_changed:
+            calls = list(self._calls.values())
+        for running in calls:
+            running.stop.set()
+            self._streams.notify(running.stream)
+
+    def _serve(self) -> None:
+        self._socket.settimeout(HELLO_S)
+        early = self._receive()
+        self._socket.settimeout(None)
+        if early:
+            self._greet(early[0])
+            for frame in early[1:]:
+                self._handle(frame)
+            while frames := self._receive():
+                for frame in frames:
+                    self._handle(frame)
+
+    def _receive(self) -> list[Frame]:
+        """At least one frame, or none when the client has closed its side."""
+        while data := self._socket.recv(RECEIVE_BYTES):
+            if frames := self._decoder.feed(data):
+                return frames
+        return []
+
+    def _greet(self, frame: Frame) -> None:
+        hello = frame.header.get("hello")
+        offered = hello.get("protocols") if isinstance(hello, dict) else None
+        if not isinstance(offered, list) or not isinstance(hello, dict):
+            raise ProtocolError("The first frame is no hello; only a bs4-console can talk to this socket.")
+        common = [version for version in PROTOCOLS if version in offered]
+        if not common:
+            raise ProtocolVersion(
+                f"This agent speaks protocol {list(PROTOCOLS)} and the console {str(offered)[:60]}; update the older of the two."
+            )
+        self._who = str(hello.get("who", ""))[:WHO_LIMIT]
+        greeting = encode({"hello": {**self._hello(), "protocol": common[0]}})
+        with self._sending:
+            self._socket.sendall(greeting)
+
+    def _handle(self, frame: Frame) -> None:
+        """Answer one request, here or in a worker. A bad request gets an error; only one without an id ends the connection."""
+        identifier = frame.header.get("id")
+        if type(identifier) is not int:
+            raise ProtocolError("A request has no integer id; the channel is out of step, connect again.")
+        try:
+            reply = self._call(identifier, frame.header)
+        except AgentError as error:
+            reply = Reply({"error": error.as_dict()})
+        if reply is not None:
+            self._send(identifier, reply)
+
+    def _call(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+        """The reply, or None when a worker will send it."""
+        call = header.get("call")
+        if call == "read":
+            return self._read(identifier, header)
+        if call == "query":
+            return self._query(identifier, header)
+        if call == "submit":
+            return Reply({"ok": True, **self._submit(_field(header, "action", dict), self._who)})
+        if call == "ping":
+            now = stamp()
+            return Reply({"ok": True, "t": now["t"], "m": now["m"]})
+        if call == "cancel":
+            return self._cancel(_field(header, "target", int))
+        raise BadRequest(f"{str(call)[:40]!r} is no call; use read, query, submit, ping or cancel.")
+
+    def _read(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+        """At once when there is much to read: handing every chunk of a long log to another thread would halve the throughput."""
+        stream, cursor = _field(header, "stream", str), _field(header, "cursor", str)
+        limit = min(_field(header, "limit", int, PAYLOAD_LIMIT), PAYLOAD_LIMIT)
+        wait = min(_field(header, "wait", (int, float), 0), WAIT_LIMIT_S)
+        seen = _field(header, "seen", int, 0)
+
+        def read(wait: float, stop: threading.Event | None = None) -> Chunk:
+            try:
+                return self._streams.read(stream, cursor, limit, wait, seen=seen, stop=stop)
+            except OSError as error:
+                raise AgentError(f"{stream} cannot be read: {error.strerror}; look at its file on the pod.") from error
+
+        chunk = read(0.0)
+        if wait <= 0 or chunk.more or chunk.gap is not None:
+            return _chunk_reply(chunk)
+        self._start(self._readers, identifier, stream, lambda stop: _chunk_reply(read(wait, stop)))
+        return None
+
+    def _query(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+        stream, op = _field(header, "stream", str), _field(header, "op", str)
+        arguments = {key: value for key, value in header.items() if key not in ("id", "call", "stream", "op")}
+
+        def work(stop: threading.Event) -> Reply:
+            try:
+                return Reply({"ok": True, "result": self._streams.query(stream, op, arguments, stop)})
+            except OSError as error:
+                raise AgentError(f"{stream} cannot be searched: {error.strerror}; look at its file on the pod.") from error
+
+        self._start(self._queries, identifier, stream, work)
+        return None
+
+    def _cancel(self, target: int) -> Reply:
+        with self._calls_changed:
+            running = self._calls.get(target)
+        if running is not None:
+            running.stop.set()
+            self._streams.notify(running.stream)
+        return Reply({"ok": True})
+
+    def _start(self, workers: Workers, identifier: int, stream: str, work: Callable[[threading.Event], Reply]) -> None:
+        running = _Running(stream)
+        with self._calls_changed:
+            if identifier in self._calls:
+                raise BadRequest(f"Call {identifier} is still running; give every call its own id.")
+            self._calls[identifier] = running
+            self._working += 1
+        if not workers.put(lambda: self._work(identifier, running.stop, work)):
+            self._finish(identifier)
+            self._rest()
+            raise TooManyCalls(f"This connection has {WAITING_READS} reads waiting or {RUNNING_QUERIES} queries running; end one first.")
+
+    def _work(self, identifier: int, stop: threading.Event, work: Callable[[threading.Event], Reply]) -> None:
+        """One call in a worker. Whatever happens, the client gets one reply or a closed connection."""
+        answered = False
+        try:
+            try:
+                reply = work(stop)
+            except AgentError as error:
+                reply = Reply({"error": error.as_dict()})
+            if stop.is_set():
+                reply = Reply({"error": Cancelled("The call was cancelled.").as_dict()})
+            self._finish(identifier)
+            self._send(identifier, reply)
+            answered = True
+        except OSError:
+            pass  # the client is gone; closing below makes the receiving thread see it too
+        finally:
+            if not answered:
+                self._finish(identifier)
+                self.close()
+            self._rest()
+
+    def _finish(self, identifier: int) -> None:
+        with self._calls_changed:
+            self._calls.pop(identifier, None)
+
+    def _rest(self) -> None:
+        with self._calls_changed:
+            self._working -= 1
+            self._calls_changed.notify_all()
+
+    def _send(self, identifier: int, reply: Reply) -> None:
+        try:
+            head = encode_head({"id": identifier, **reply.header}, len(reply.payload))
+        except ProtocolError as error:
+            head, reply = encode_head({"id": identifier, "error": error.as_dict()}, 0), Reply({})
+        with self._sending:
+            if len(reply.payload) < RECEIVE_BYTES:
+                self._socket.sendall(head + reply.payload)
+            else:
+                self._socket.sendall(head)
+                self._socket.sendall(reply.payload)
+
+    def _last_words(self, error: ProtocolError) -> None:
+        try:
+            with self._sending:
+                self._socket.sendall(encode({"error": error.as_dict()}))
+        except OSError:
+            pass  # nobody listens
+
+
+def _chunk_reply(chunk: Chunk) -> Reply:
+    header = {"ok": True, "start": chunk.start, "next": chunk.next, "gap": chunk.gap, "partial": chunk.partial, "more": chunk.more}
+    return Reply(header, chunk.data)
+
+
+def _field(header: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+    """A request's field of the right type; `default` where it is absent and may be."""
+    value = header.get(name, default)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise BadRequest(f"`{name}` is missing or has the wrong type in a {str(header.get('call'))[:20]} request; see the protocol.")
+    return value

@@ -1,0 +1,72 @@
+"""The agent's unix socket: where it is bound, how it is reached, and who is at the other end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from bs4_agent.errors import AgentError
+
+_UCRED = struct.Struct("3i")
+
+
+class SocketInUse(AgentError):
+    """Another agent listens there."""
+
+    type = "socket-in-use"
+
+
+def listen(path: Path, backlog: int = 16) -> socket.socket:
+    """A listening socket at `path`, mode 0600 in a directory of mode 0700. What a dead agent left there is replaced.
+
+    SocketInUse when a live one listens. Two agents that start in the same instant are kept apart by `handover.claim`, not here.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)
+    try:
+        connect(path).close()
+    except (FileNotFoundError, ConnectionRefusedError):
+        path.unlink(missing_ok=True)
+    else:
+        raise SocketInUse(f"An agent listens at {path} already; attach to it.")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _at(path, listener.bind)
+        path.chmod(0o600)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def connect(path: Path) -> socket.socket:
+    """A connection to the agent at `path`. FileNotFoundError or ConnectionRefusedError when none listens."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _at(path, connection.connect)
+    except OSError as error:
+        connection.close()
+        if error.errno == errno.ENOTDIR:
+            raise FileNotFoundError(errno.ENOENT, "no such socket", str(path)) from None
+        raise
+    return connection
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user at the other end, as the kernel knows it."""
+    uid: int = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1]
+    return uid
+
+
+def _at(path: Path, call: Callable[[str], None]) -> None:
+    """A socket address holds 107 bytes and a home directory can be longer: name the socket through an open directory instead."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        call(f"/proc/self/fd/{directory}/{path.name}")
+    finally:
+        os.close(directory)

@@ -1,0 +1,75 @@
+"""What happened on this pod and what was done about it: an append-only, hash-chained record."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from bs4_agent.clock import stamp
+from bs4_agent.digest import sha256
+from bs4_agent.streams.segments import SegmentStream, parse
+
+#: `prev` of the first record.
+GENESIS = "0" * 64
+
+
+class Journal:
+    """`{"t","m","b","seq","prev","type",...}` records over a SegmentStream.
+
+    `prev` is the SHA-256 (hex) of the previous line without its LF, so an edit of any line shows in the next one; `seq` counts from 1.
+    Both go on after a restart.
+    """
+
+    def __init__(self, stream: SegmentStream) -> None:
+        self.stream = stream
+        self._lock = threading.Lock()
+        last = stream.last_line()
+        self._prev = GENESIS if last is None else digest(last)
+        self._seq = 0 if last is None else _seq(parse(last)) or max((_seq(record) for record in stream.records()), default=0)
+
+    def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
+        """Write one record and return it. `sync`: on disk before this returns, as every intent must be. SpoolFull: nothing was written."""
+        with self._lock:
+            record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
+            line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+            self.stream.append_line(line, sync=sync)
+            self._seq += 1
+            self._prev = digest(line)
+        return record
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every record that is held, oldest first."""
+        return self.stream.records()
+
+    def verify(self) -> list[str]:
+        """What is wrong with the chain, a sentence each, with the cursor; empty when nothing is. The oldest held line's own `prev` cannot
+        be checked where older ones have left."""
+        problems = []
+        prev: str | None = None
+        seq: int | None = None
+        for cursor, line in self.stream.lines():
+            record = parse(line)
+            if record is None:
+                problems.append(f"The line at {cursor} is no record.")
+                seq = None
+            else:
+                expected = prev or (GENESIS if _seq(record) == 1 else None)
+                if expected is not None and record.get("prev") != expected:
+                    problems.append(f"The line before {cursor} is not the one that was written: its hash differs.")
+                if seq is not None and record.get("seq") != seq + 1:
+                    problems.append(f"The record at {cursor} is number {record.get('seq')}, expected {seq + 1}.")
+                seq = _seq(record)
+            prev = digest(line)
+        return problems
+
+
+def digest(line: bytes) -> str:
+    return sha256(line).hexdigest()
+
+
+def _seq(record: dict[str, Any] | None) -> int:
+    """The record's number, 0 when it has none."""
+    seq = (record or {}).get("seq")
+    return seq if isinstance(seq, int) else 0

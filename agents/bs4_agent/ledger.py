@@ -1,0 +1,278 @@
+"""The fold of a journal: what the runs, incidents, actions, plans and modes of a pod are now.
+
+Pure and incremental. The agent rebuilds its state with it after a restart and the console shows a pod with it: the same records,
+the same answer, also years later over a directory of finished segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = dict[str, Any]
+
+#: Events after which an action will do nothing more.
+ACTION_ENDS = frozenset({"done", "failed", "plan-changed", "busy", "interrupted", "refused"})
+
+
+@dataclass
+class AttemptView:
+    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are the launcher's."""
+
+    number: int
+    started_t: float
+    resume: int | None = None
+    state: str = "running"
+    code: int | None = None
+    signal: int | None = None
+    good: bool | None = None
+    ended_t: float | None = None
+    detail: str = ""
+
+
+@dataclass
+class RunView:
+    name: str
+    trainer: str = ""
+    output_dir: str = ""
+    cwd: str = ""
+    config: str = ""
+    argv: list[str] = field(default_factory=list)
+    adopted: bool = False
+    registered_t: float = 0.0
+    max_steps: int | None = None
+    attempts: dict[int, AttemptView] = field(default_factory=dict)
+    notes: list[Record] = field(default_factory=list)
+
+    @property
+    def attempt(self) -> AttemptView | None:
+        return self.attempts[max(self.attempts)] if self.attempts else None
+
+
+@dataclass
+class IncidentView:
+    """`state`: open (the finding holds), cleared (its signal went away by itself), resolved (a playbook's verification passed)."""
+
+    id: str
+    failure: str
+    title: str
+    run: str
+    attempt: int
+    role: str
+    severity: str
+    summary: str
+    opened_t: float
+    updated_t: float
+    state: str = "open"
+    evidence: list[Record] = field(default_factory=list)
+    coverage: list[str] = field(default_factory=list)
+    playbook: str | None = None
+    where: str = "pod"
+
+
+@dataclass
+class StepView:
+    """One step of an action. `state`: waiting, running, done, skipped, failed."""
+
+    title: str
+    command: str = ""
+    state: str = "waiting"
+    detail: str = ""
+    started_t: float | None = None
+    ended_t: float | None = None
+
+
+@dataclass
+class ActionView:
+    """`state` is the last event; `result` is what it left for the person (plan hash, recovered, message...)."""
+
+    key: str
+    kind: str
+    who: str
+    run: str
+    state: str
+    accepted_t: float
+    updated_t: float
+    playbook: str = ""
+    plan_hash: str = ""
+    incident: str = ""
+    body: Record = field(default_factory=dict)
+    """What was submitted, and the confirmed plan under "plan": enough to go on after the agent was killed."""
+    steps: list[StepView] = field(default_factory=list)
+    detail: str = ""
+    result: Record = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ACTION_ENDS
+
+
+@dataclass
+class PlanView:
+    """A prepared plan. It dies at `expires_m` of the pod's monotonic clock in boot `boot`
+    (about `expires_t` wall); `refused` says why when no plan could be made."""
+
+    action: str
+    playbook: str
+    run: str
+    attempt: int
+    plan_hash: str
+    expires_m: float
+    expires_t: float
+    boot: str
+    t: float
+    plan: Record
+    refused: str = ""
+
+
+class Ledger:
+    """Apply journal records in order; read the attributes."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.runs: dict[str, RunView] = {}
+        self.incidents: dict[str, IncidentView] = {}
+        self.actions: dict[str, ActionView] = {}
+        self.plans: dict[str, PlanView] = {}
+        self.modes: dict[tuple[str, str], str] = {}
+        self.agent: Record = {}
+        self.watch_gaps: list[Record] = []
+        self.faults: list[Record] = []
+        """Defects of the agent itself: a thread that had to be started again."""
+        self.gaps: list[Record] = []
+        self.last_seq = -1
+        self.last_t = 0.0
+        """Wall time of the newest record."""
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: Record) -> None:
+        """Fold one record. Records of unknown types are skipped: an older console reads a newer agent's journal."""
+        self.last_seq = record.get("seq", self.last_seq)
+        self.last_t = record.get("t", self.last_t)
+        handler = getattr(self, "_" + str(record.get("type")), None)
+        if handler is not None:
+            handler(record)
+
+    def open_incidents(self, run: str | None = None) -> list[IncidentView]:
+        """Open ones, roots before symptoms and cascades, then oldest first."""
+        found = [i for i in self.incidents.values() if i.state == "open" and run in (None, i.run)]
+        return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
+
+    def mode(self, run: str, playbook: str) -> str:
+        return self.modes.get((run, playbook), "observe")
+
+    def _agent(self, record: Record) -> None:
+        if record["event"] == "watch-gap":
+            self.watch_gaps.append(record)
+        elif record["event"] == "fault":
+            self.faults.append(record)
+        else:
+            self.agent = record
+
+    def _gap(self, record: Record) -> None:
+        self.gaps.append(record)
+
+    def _mode(self, record: Record) -> None:
+        self.modes[(record["run"], record["playbook"])] = record["mode"]
+
+    def _note(self, record: Record) -> None:
+        if run := self.runs.get(record["run"]):
+            run.notes.append(record)
+
+    def _run(self, record: Record) -> None:
+        name, event = record["run"], record["event"]
+        if event == "removed":
+            self.runs.pop(name, None)
+            return
+        run = self.runs.setdefault(name, RunView(name, registered_t=record["t"]))
+        for key in ("trainer", "output_dir", "cwd", "config", "argv", "max_steps"):
+            if record.get(key) is not None:
+                setattr(run, key, record[key])
+        run.adopted = run.adopted or event == "adopted"
+        number = record.get("attempt")
+        if event == "attempt-started" and number is not None:
+            run.attempts[number] = AttemptView(number, float(record.get("started_t") or record["t"]), record.get("resume"))
+        elif event == "attempt-ended" and number is not None:
+            attempt = run.attempts.setdefault(number, AttemptView(number, record["t"]))
+            attempt.state, attempt.ended_t = "ended", record["t"]
+            attempt.code, attempt.signal = record.get("code"), record.get("signal")
+            attempt.good, attempt.detail = record.get("good"), record.get("detail", "")
+
+    def _incident(self, record: Record) -> None:
+        event, key = record["event"], record["incident"]
+        known = self.incidents.get(key)
+        if event in ("cleared", "resolved"):
+            if known is not None:
+                known.state, known.updated_t = event, record["t"]
+            return
+        if known is None or event == "opened":
+            known = self.incidents[key] = IncidentView(
+                id=key,
+                failure=record["failure"],
+                title=str(record.get("title") or record["failure"]),
+                run=record.get("run", ""),
+                attempt=record.get("attempt", 0),
+                role=record.get("role", "root"),
+                severity=record.get("severity", "critical"),
+                summary=record.get("summary", ""),
+                opened_t=record["t"],
+                updated_t=record["t"],
+                playbook=record.get("playbook"),
+                where=record.get("where", "pod"),
+            )
+        known.state, known.updated_t = "open", record["t"]
+        for name in ("role", "severity", "summary", "evidence", "coverage"):
+            if name in record:
+                setattr(known, name, record[name])
+
+    def _plan(self, record: Record) -> None:
+        self.plans[record.get("plan_hash") or record["action"]] = PlanView(
+            action=record["action"],
+            playbook=record["playbook"],
+            run=record.get("run", ""),
+            attempt=record.get("attempt", 0),
+            plan_hash=record.get("plan_hash", ""),
+            expires_m=record.get("expires_m", 0.0),
+            expires_t=record.get("expires_t", 0.0),
+            boot=record["b"],
+            t=record["t"],
+            plan=record.get("plan", {}),
+            refused=record.get("refused", ""),
+        )
+
+    def _action(self, record: Record) -> None:
+        key, event = record["action"], record["event"]
+        action = self.actions.get(key)
+        if action is None:
+            action = self.actions[key] = ActionView(
+                key, record.get("kind", ""), record.get("who", ""), record.get("run", ""), event, record["t"], record["t"]
+            )
+        for name in ("playbook", "plan_hash", "incident", "body"):
+            if record.get(name):
+                setattr(action, name, record[name])
+        action.updated_t = record["t"]
+        if event == "accepted" and "steps" in record:
+            action.steps = [StepView(s["title"], s.get("command", "")) for s in record["steps"]]
+        if event in ("intent", "step-done", "step-skipped", "step-failed"):
+            self._action_step(action, record, event)
+            return
+        action.state = event
+        action.detail = record.get("detail", action.detail)
+        action.result = {**action.result, **record.get("result", {})}
+
+    @staticmethod
+    def _action_step(action: ActionView, record: Record, event: str) -> None:
+        index = record["step"]
+        while len(action.steps) <= index:
+            action.steps.append(StepView(""))
+        step = action.steps[index]
+        step.title = record.get("title", step.title)
+        step.command = record.get("command", step.command)
+        step.detail = record.get("detail", step.detail)
+        step.state = {"intent": "running", "step-done": "done", "step-skipped": "skipped", "step-failed": "failed"}[event]
+        if event == "intent":
+            step.started_t = record["t"]
+        else:
+            step.ended_t = record["t"]
+        action.state = "running"

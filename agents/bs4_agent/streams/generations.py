@@ -1,0 +1,218 @@
+"""One life of a log file: which file it is, whether it still is that one, and where it can be opened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.clock import boot_id
+from bs4_agent.digest import sha256
+from bs4_agent.streams.trail import Trail
+
+#: Bytes at the start of a file that tell it from another one with its inode.
+FINGERPRINT_BYTES = 256
+#: Bytes before the last known end that are compared as well: a rewritten file may begin with the same banner.
+MARK_BYTES = 64
+#: What log rotation calls a file that it set aside: trainer.log.1, trainer.log-20261120, trainer.log.2026-11-20_10-00.
+_ROTATED = re.compile(r"[._-][0-9][0-9._T:-]*")
+
+#: Pairs of time and size that survive a restart of the agent: 6 KB of JSON for a live file, 0.4 KB for a finished one.
+SAVED_PAIRS = 256
+SAVED_PAIRS_FINISHED = 16
+
+
+@dataclass
+class Generation:
+    """What is known of one file, as it is kept over restarts of the agent.
+
+    `end` is its final size once nothing more is expected, None before. `lost` says why its bytes cannot be had any more ("" = they can);
+    a file truncated in place is lost with `end` None, because what was written just before may never have been seen.
+    `fingerprint` is the SHA-256 of the first `fingerprinted` bytes. `link` is our own hard link to it ("" = none could be made).
+    """
+
+    number: int
+    path: str
+    attempt: int
+    device: int
+    inode: int
+    boot: str
+    first_seen: float
+    fingerprint: str = ""
+    fingerprinted: int = 0
+    seen: int = 0
+    end: int | None = None
+    lost: str = ""
+    link: str = ""
+    trail: Trail = field(default_factory=Trail)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Generation:
+        return cls(**{**data, "trail": Trail(data["trail"])})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "trail": self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED)}
+
+    @property
+    def live(self) -> bool:
+        """Whether more bytes may come."""
+        return self.end is None and not self.lost
+
+    @property
+    def state(self) -> str:
+        return "lost" if self.lost else "live" if self.live else "finished"
+
+    def is_file(self, info: os.stat_result) -> bool:
+        """Whether `info` is of this file. Device numbers are only comparable within one boot (network volumes get a new one each time)."""
+        return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
+
+    def open(self) -> int:
+        """A descriptor of this very file, or -1 when it is at none of its places: our link, its path, beside it under a rotated name."""
+        for path in (self.link, self.path):
+            fd = self._open_if_same(path) if path else -1
+            if fd >= 0:
+                return fd
+        for path in rotated(self.path):
+            fd = self._open_if_same(path)
+            if fd >= 0:
+                return fd
+        return -1
+
+    def _open_if_same(self, path: str) -> int:
+        fd = open_log(path)
+        if fd < 0:
+            return -1
+        if self.is_file(os.fstat(fd)) and self.recognises(fd):
+            return fd
+        os.close(fd)
+        return -1
+
+    def recognises(self, fd: int) -> bool:
+        """Whether the file begins as it did."""
+        return self.fingerprinted == 0 or digest(os.pread(fd, self.fingerprinted, 0)) == self.fingerprint
+
+    def take_fingerprint(self, fd: int) -> bool:
+        """Extend the fingerprint while it is short; True when it changed."""
+        if self.fingerprinted >= FINGERPRINT_BYTES:
+            return False
+        head = os.pread(fd, FINGERPRINT_BYTES, 0)
+        if len(head) == self.fingerprinted:
+            return False
+        self.fingerprint, self.fingerprinted = digest(head), len(head)
+        return True
+
+
+class Watch:
+    """A live generation and its open descriptor: tells growth from replacement. The descriptor keeps an unlinked file readable."""
+
+    def __init__(self, generation: Generation, fd: int) -> None:
+        self.generation = generation
+        self.fd = fd
+        info = os.fstat(fd)
+        self.size = generation.seen
+        self.noticed = 0
+        """The size that readers were last told of."""
+        self._mtime_ns = -1
+        self._mark = b""
+        self.grown_at = time.monotonic() - max(0.0, time.time() - info.st_mtime)
+        """Monotonic time of the last growth; a file that was written long ago is quiet from the start."""
+
+    def unchanged(self, info: os.stat_result) -> bool:
+        """Whether `info` (of the path) is of this file, live, and as readers were told."""
+        generation = self.generation
+        return (
+            (info.st_size, info.st_mtime_ns) == (self.noticed, self._mtime_ns)
+            and self.size == self.noticed
+            and generation.live
+            and generation.is_file(info)
+        )
+
+    def intact(self) -> bool:
+        """Take in the current size; False when the file was truncated or rewritten in place instead of growing."""
+        info = os.fstat(self.fd)
+        if info.st_size < self.size:
+            return False
+        if (info.st_size, info.st_mtime_ns) == (self.size, self._mtime_ns):
+            return True
+        if not self.generation.recognises(self.fd):
+            return False
+        if self._mark and os.pread(self.fd, len(self._mark), self.size - len(self._mark)) != self._mark:
+            return False
+        if info.st_size > self.size and self._mtime_ns >= 0:
+            self.grown_at = time.monotonic()
+        self.size, self._mtime_ns = info.st_size, info.st_mtime_ns
+        self.generation.seen = self.size
+        begin = max(0, self.size - MARK_BYTES)
+        self._mark = os.pread(self.fd, self.size - begin, begin)
+        return len(self._mark) == self.size - begin
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:32]
+
+
+def open_log(path: str) -> int:
+    """A descriptor of the regular file at `path`, -1 when there is none. Other errors (no permission) are raised.
+
+    O_NONBLOCK: opening a FIFO without a writer would hang.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ELOOP):
+            return -1
+        raise
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return -1
+
+
+def rotated(path: str) -> list[str]:
+    """Files beside `path` that a log rotation may have made of it, oldest first."""
+    directory, name = os.path.split(path)
+    found = []
+    try:
+        with os.scandir(directory or ".") as entries:
+            for entry in entries:
+                if entry.name.startswith(name) and _ROTATED.fullmatch(entry.name[len(name) :]) and entry.is_file():
+                    found.append((entry.stat().st_mtime_ns, entry.path))
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+            raise
+    return [path for _, path in sorted(found)]
+
+
+def link_into(archive: Path, fd: int, name: str) -> str:
+    """A hard link to the open file `fd` as `archive/name` (or `name` with a number behind it); "" where none can be made.
+
+    That is common (another filesystem, FUSE and object stores, fs.protected_hardlinks), costs nothing while the agent lives, and is
+    shown as `linked: false`. Linked through /proc/self/fd and not by its path: the path may name another file by now.
+    """
+    try:
+        archive.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = os.open(archive, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        for candidate in [name, *(f"{name}-{n}" for n in range(1, 100))]:
+            try:
+                # Giving both directories makes Python use linkat with AT_SYMLINK_FOLLOW; plain link would link the symlink.
+                os.link(f"/proc/self/fd/{fd}", candidate, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=True)
+            except FileExistsError:
+                if not os.path.samestat(os.stat(candidate, dir_fd=directory), os.fstat(fd)):
+                    continue
+            return str(archive / candidate)
+    except OSError:
+        return ""
+    finally:
+        os.close(directory)
+    return ""

@@ -1,0 +1,285 @@
+"""A log of a run as one stream: its files one after the other, read by cursor while they are written, renamed, truncated and deleted."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.errors import BadCursor
+from bs4_agent.streams.chain import Chain
+from bs4_agent.streams.cursor import END, START, Chunk, Cursor
+from bs4_agent.streams.generations import Generation
+from bs4_agent.streams.lines import line_start
+from bs4_agent.streams.stream import Piece
+from bs4_agent.wire import PAYLOAD_LIMIT
+
+#: Seconds after which an unfinished last line is shown, and between two deliveries of the same one as it grows.
+PARTIAL_S = 1.0
+#: An unfinished line longer than this (a progress bar without end) is delivered in pieces instead of again and again from its start.
+PARTIAL_BYTES = 16 * 1024
+#: Generations described by `stat`, newest last; a frame's header has room for about 200.
+DESCRIBED = 8
+
+
+@dataclass
+class _Tail:
+    """The unfinished last line of a live file. What readers are shown changes once a second at most, the same for all of them."""
+
+    start: int
+    since: float
+    shown: int = 0
+    shown_at: float = -PARTIAL_S
+
+
+class LogStream:
+    """`follow` names the file of an attempt, `poll` looks at it, `read` gives its bytes unaltered; each file seen is one generation.
+
+    Whole lines are delivered exactly once, in order, to a reader that goes on at `Chunk.next`; for what a last line without LF does
+    see Chunk. Each generation is hard-linked into `archive` when it is discovered, so unlinking it loses nothing; the chain is kept in
+    the file `state`, so cursors outlive the agent. What cannot be had any more is a `gap` where a reader comes to it, and is told once
+    to `on_gap` as `{"generation", "from", "to", "reason"}`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        archive: Path | None,
+        state: Path,
+        *,
+        timestamp: Callable[[bytes], float | None] | None = None,
+        on_gap: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """`timestamp` reads the wall time of a line, where lines have one (seek-time)."""
+        self.name = name
+        self.timestamp = timestamp
+        self._on_gap = on_gap
+        self._lock = threading.RLock()
+        self._chain = Chain(archive, state)
+        self._tails: dict[int, _Tail] = {}
+
+    def follow(self, path: Path, attempt: int) -> None:
+        """Expect this log of `attempt` at `path` from now on. An earlier attempt than the one followed is ignored."""
+        with self._lock:
+            news = self._chain.expect(str(path), attempt)
+        if news:
+            self.poll()
+
+    def poll(self) -> bool:
+        """Look at the files; whether there is something new for a reader. 4 microseconds where nothing changed."""
+        with self._lock:
+            news = self._chain.look()
+            news = (bool(self._tails) and self._tail_due()) or news
+        self._tell()
+        return news
+
+    def read(self, cursor: str, limit: int) -> Chunk:
+        with self._lock:
+            chunk = self._chunk_at(cursor, min(max(limit, 1), PAYLOAD_LIMIT))
+        self._tell()
+        return chunk
+
+    def noticed(self) -> Cursor:
+        """The end of the newest file at the last poll."""
+        with self._lock:
+            generation = self._chain.get(self._chain.next - 1)
+            watch = self._chain.watch(generation) if generation else None
+            return Cursor(self._chain.next, 0) if watch is None else Cursor(watch.generation.number, watch.noticed)
+
+    def stat(self) -> dict[str, Any]:
+        with self._lock:
+            pieces = self.pieces()
+            end = Cursor(pieces[-1].generation, pieces[-1].size) if pieces else Cursor(self._chain.next, 0)
+            return {
+                "kind": "log",
+                "start": str(Cursor(self._chain.first, 0)),
+                "end": str(end),
+                "bytes": sum(piece.size for piece in pieces),
+                "path": self._chain.path,
+                "attempt": self._chain.attempt,
+                "problem": self._chain.problem,
+                "generations": [_describe(generation) for generation in self._chain.generations[-DESCRIBED:]],
+            }
+
+    def pieces(self) -> list[Piece]:
+        with self._lock:
+            for generation in list(self._chain.generations):
+                if generation.live:
+                    self._chain.intact(generation)
+            return [Piece(g.number, _size(g), self._opener(g)) for g in self._chain.generations if not g.lost]
+
+    def place_at(self, t: float) -> str | None:
+        with self._lock:
+            for generation in reversed(self._chain.generations):
+                size = None if generation.lost else generation.trail.size_at(t)
+                fd = self._chain.open(generation) if size is not None else -1
+                if size is not None and fd >= 0:
+                    try:
+                        return str(Cursor(generation.number, line_start(fd, size)))
+                    finally:
+                        os.close(fd)
+            return str(Cursor(self._chain.first, 0)) if self._chain.generations else None
+
+    def close(self) -> None:
+        with self._lock:
+            self._chain.close()
+
+    def _chunk_at(self, cursor: str, limit: int) -> Chunk:
+        place = self._place(cursor)
+        if place.generation < self._chain.first:
+            gap = {"generation": place.generation, "from": place.offset, "to": None, "reason": "too many files ago"}
+            return Chunk(str(place), str(Cursor(self._chain.first, 0)), gap=gap, more=True)
+        while (generation := self._chain.get(place.generation)) is not None:
+            chunk = self._read(generation, place, limit)
+            if chunk is not None:
+                return chunk
+            place = Cursor(place.generation + 1, 0)
+        return Chunk(str(place), str(place))
+
+    def _place(self, cursor: str) -> Cursor:
+        if cursor == START:
+            return Cursor(self._chain.first, 0)
+        if cursor == END:
+            return self._end()
+        place = Cursor.parse(cursor)
+        if place > Cursor(self._chain.next, 0):
+            raise BadCursor(f"Cursor {cursor} is behind the end of {self.name}; read again from 'start' or 'end'.")
+        return place
+
+    def _end(self) -> Cursor:
+        """Where the next line begins, or the unfinished last one: a reader that starts there gets whole lines."""
+        generation = self._chain.get(self._chain.next - 1)
+        watch = self._chain.watch(generation) if generation else None
+        if generation is None or watch is None or not self._chain.intact(generation):
+            return Cursor(self._chain.next, 0)
+        return Cursor(generation.number, line_start(watch.fd, watch.size))
+
+    def _read(self, generation: Generation, place: Cursor, limit: int) -> Chunk | None:
+        """From one generation; None when it is finished and `place` is its end."""
+        if not generation.lost:
+            window = self._window(generation, place, limit)
+            if window is not None:
+                return self._chunk(generation, place, *window)
+        end = generation.end
+        if end is not None and place.offset >= end:
+            return None
+        gap = {"generation": generation.number, "from": place.offset, "to": end, "reason": generation.lost}
+        following = Cursor(generation.number + 1, 0)
+        return Chunk(str(place), str(following), gap=gap, more=following.generation < self._chain.next)
+
+    def _window(self, generation: Generation, place: Cursor, limit: int) -> tuple[bytes, int] | None:
+        """(the bytes from `place` on, the size of the file when they were taken); None when they are lost, which is then noted.
+
+        A live file is checked after the bytes were taken too: a rewrite in between would pass for the old content.
+        """
+        if generation.live and not self._chain.intact(generation):
+            return None
+        size = _size(generation)
+        if place.offset > size:
+            raise BadCursor(f"Cursor {place} is behind the end of its file in {self.name}, {size}; read again from 'start' or 'end'.")
+        wanted = min(limit, size - place.offset)
+        watch = self._chain.watch(generation)
+        fd = watch.fd if watch else generation.open()
+        if fd < 0:
+            self._chain.lose(generation, "the file was deleted")
+            return None
+        try:
+            data = os.pread(fd, wanted, place.offset)
+        finally:
+            if not watch:
+                os.close(fd)
+        if generation.live:
+            return (data, size) if self._chain.intact(generation) else None
+        if len(data) < wanted:
+            self._chain.lose(generation, "the file was cut after it was finished")
+            return None
+        return data, size
+
+    def _chunk(self, generation: Generation, place: Cursor, data: bytes, size: int) -> Chunk | None:
+        end, finished = place.offset + len(data), not generation.live
+        rest = size - end
+        another = finished and generation.number + 1 < self._chain.next
+        whole = data.rfind(b"\n") + 1
+        if whole:
+            self._forget_tail(generation, place.offset + whole)
+            more = rest > 0 or (finished and whole < len(data)) or another
+            return Chunk(str(place), str(Cursor(place.generation, place.offset + whole)), data[:whole], more=more)
+        if data and (rest > 0 or finished):
+            return Chunk(str(place), str(Cursor(place.generation, end)), data, partial=True, more=rest > 0 or another)
+        if data:
+            return self._unfinished(generation, place, data)
+        return None if finished else Chunk(str(place), str(place))
+
+    def _unfinished(self, generation: Generation, place: Cursor, data: bytes) -> Chunk:
+        """The last line of a live file, which has no LF yet: nothing until it is a second old."""
+        watch, now = self._chain.watch(generation), time.monotonic()
+        if watch is None:
+            return Chunk(str(place), str(place))
+        start = line_start(watch.fd, place.offset)
+        tail = self._tails.get(generation.number)
+        if tail is None or tail.start != start:
+            tail = self._tails[generation.number] = _Tail(start, watch.grown_at)
+        if now - tail.since >= PARTIAL_S and now - tail.shown_at >= PARTIAL_S:
+            tail.shown, tail.shown_at = place.offset + len(data), now
+        visible = data[: max(0, tail.shown - place.offset)]
+        final = len(visible) > PARTIAL_BYTES
+        following = Cursor(place.generation, place.offset + len(visible)) if final else place
+        return Chunk(str(place), str(following), visible, partial=bool(visible))
+
+    def _forget_tail(self, generation: Generation, complete: int) -> None:
+        """Every line before offset `complete` has its LF."""
+        tail = self._tails.get(generation.number)
+        if tail is not None and tail.start < complete:
+            del self._tails[generation.number]
+
+    def _tail_due(self) -> bool:
+        """Whether readers would be shown more of an unfinished line than before."""
+        now = time.monotonic()
+        due = False
+        for number, tail in list(self._tails.items()):
+            generation = self._chain.get(number)
+            if generation is None or not generation.live:
+                del self._tails[number]
+            elif tail.shown < generation.seen and now - max(tail.since, tail.shown_at) >= PARTIAL_S:
+                due = True
+        return due
+
+    def _opener(self, generation: Generation) -> Callable[[], int]:
+        def opener() -> int:
+            with self._lock:
+                return self._chain.open(generation)
+
+        return opener
+
+    def _tell(self) -> None:
+        """What was lost is told after the lock was given back, since the listener may write to another stream."""
+        if self._chain.lost:
+            with self._lock:
+                untold, self._chain.lost = self._chain.lost, []
+            if self._on_gap is not None:
+                for gap in untold:
+                    self._on_gap(gap)
+
+
+def _size(generation: Generation) -> int:
+    return generation.seen if generation.end is None else generation.end
+
+
+def _describe(generation: Generation) -> dict[str, Any]:
+    return {
+        "generation": generation.number,
+        "path": generation.path,
+        "attempt": generation.attempt,
+        "device": generation.device,
+        "inode": generation.inode,
+        "fingerprint": generation.fingerprint,
+        "first_seen": generation.first_seen,
+        "bytes": _size(generation),
+        "state": generation.state,
+        "reason": generation.lost,
+        "linked": bool(generation.link),
+    }

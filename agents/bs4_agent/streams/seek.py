@@ -1,0 +1,141 @@
+"""Where line n and where time t are, over the files of a stream, with a bounded number of reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.streams.budget import Budget
+from bs4_agent.streams.cursor import Cursor
+from bs4_agent.streams.lines import STRIDE, LineIndex, ends_with_newline, nth_newline
+from bs4_agent.streams.stream import Piece
+
+
+@dataclass(frozen=True)
+class Found:
+    """The `place` that was asked for, or how far the time slice got and what to ask then."""
+
+    place: Cursor
+    ask_again: dict[str, Any] | None = None
+
+
+def line_from_start(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget) -> Found:
+    """0-based `line` of the whole stream; its end when there are fewer. Asking again costs nothing twice: the indexes remember the way."""
+    place = Cursor(1, 0)
+    wanted = line
+    for piece in pieces:
+        fd = piece.open()
+        if fd < 0:
+            continue
+        try:
+            index = index_of(piece.generation)
+            complete = index.extend(fd, piece.size, budget, line)
+            if index.newlines > line:
+                return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
+            if not complete:
+                return Found(Cursor(piece.generation, index.scanned), {"line": wanted})
+            lines = index.count(fd, piece.size) + (not ends_with_newline(fd, piece.size))
+            if line < lines:
+                return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
+        finally:
+            os.close(fd)
+        line -= lines
+        place = Cursor(piece.generation, piece.size)
+    return Found(place)
+
+
+def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget) -> Found:
+    """Where the last `lines` lines before `end` begin; the stream's start when there are fewer."""
+    place = end
+    for piece in reversed(pieces):
+        if piece.generation > end.generation:
+            continue
+        fd = piece.open()
+        if fd < 0:
+            continue
+        try:
+            limit = min(piece.size, end.offset) if piece.generation == end.generation else piece.size
+            start, lines = _back(fd, limit, lines, budget)
+        finally:
+            os.close(fd)
+        place = Cursor(piece.generation, start)
+        if lines == 0:
+            return Found(place)
+        if budget.spent:
+            return Found(place, {"cursor": str(place), "line": -lines})
+    return Found(place)
+
+
+def _back(fd: int, end: int, lines: int, budget: Budget) -> tuple[int, int]:
+    """(the start of the line reached, lines still to go) walking back from `end`. Never stops within a line, unless cancelled."""
+    if end == 0:
+        return 0, lines
+    # The LF that ends the last line does not begin another one.
+    position = end - 1 if ends_with_newline(fd, end) else end
+    reached = end
+    while position > 0:
+        if budget.cancelled or (budget.spent and reached < end):
+            return reached, lines
+        begin = max(0, position - STRIDE)
+        block = os.pread(fd, position - begin, begin)
+        newline = block.rfind(b"\n")
+        while newline >= 0:
+            lines -= 1
+            reached = begin + newline + 1
+            if lines == 0:
+                return reached, 0
+            newline = block.rfind(b"\n", 0, newline)
+        position = begin
+    return 0, lines - 1
+
+
+def first_at(pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float) -> tuple[Cursor, float] | None:
+    """The first line that is not before wall time `t`, and its time; None when no line is (or none has a time)."""
+    answer: tuple[Cursor, float] | None = None
+    for piece in reversed(pieces):
+        fd = piece.open()
+        if fd < 0:
+            continue
+        try:
+            first = _first_time(fd, 0, piece.size, timestamp, lambda _: True)
+            if first is None:
+                continue
+            if first[1] < t:
+                inside = _bisect(fd, piece.size, timestamp, t, first[0])
+                return (Cursor(piece.generation, inside[0]), inside[1]) if inside else answer
+            answer = Cursor(piece.generation, first[0]), first[1]
+        finally:
+            os.close(fd)
+    return answer
+
+
+def _bisect(fd: int, size: int, timestamp: Callable[[bytes], float | None], t: float, low: int) -> tuple[int, float] | None:
+    """As first_at, in one file. The line at `low` is before `t`; times are taken to ascend."""
+    high, answer = size, None
+    while high - low > STRIDE:
+        middle = (low + high) // 2
+        begin = nth_newline(fd, middle, high, 1)
+        found = _first_time(fd, begin, min(high, begin + STRIDE), timestamp, lambda _: True) if begin is not None else None
+        if found is not None and found[1] < t:
+            low = found[0]
+        else:
+            high, answer = middle, found or answer
+    return _first_time(fd, low, min(size, high + STRIDE), timestamp, lambda time: time >= t) or answer
+
+
+def _first_time(
+    fd: int, start: int, end: int, timestamp: Callable[[bytes], float | None], wanted: Callable[[float], bool]
+) -> tuple[int, float] | None:
+    """(offset, time) of the first line of [start, end) with a wanted time, looking at most three strides far."""
+    block = os.pread(fd, min(end - start, 3 * STRIDE), start)
+    position = 0
+    while position < len(block):
+        stop = block.find(b"\n", position)
+        stop = len(block) if stop < 0 else stop
+        time = timestamp(block[position:stop])
+        if time is not None and wanted(time):
+            return start + position, time
+        position = stop + 1
+    return None

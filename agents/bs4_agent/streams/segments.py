@@ -1,0 +1,314 @@
+"""A stream of records on disk: NDJSON in numbered segment files, capped, read by cursor while it is written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.clock import boot_id
+from bs4_agent.errors import AgentError, BadCursor, SpoolFull
+from bs4_agent.streams.cursor import END, START, Chunk, Cursor
+from bs4_agent.streams.lines import line_start
+from bs4_agent.streams.stream import Piece
+from bs4_agent.wire import PAYLOAD_LIMIT
+
+#: A record has to fit into one frame's payload: a reader gets whole lines or nothing.
+RECORD_LIMIT = PAYLOAD_LIMIT
+
+_NAME = re.compile(r"([0-9]{8})\.ndjson")
+#: Every record begins with its stamp (clock.stamp), so its time is found without parsing the line.
+_TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
+
+
+class RecordTooLarge(AgentError):
+    type = "record-too-large"
+
+
+class SegmentStream:
+    """`<directory>/NNNNNNNN.ndjson`, one JSON object a line. One process writes it, any number of its threads append and read.
+
+    When `cap_bytes` would be passed the oldest segment goes, and who had not read it gets a `gap`. With `keep_unreleased` (the journal)
+    it goes only below `release`d cursors; without any such segment `append` raises SpoolFull.
+
+    A torn last line (the machine stopped in the middle of a write) is cut off when the stream is opened; `repaired` then is its gap:
+    `{"generation", "from", "to", "reason"}`. After a reboot a new segment is begun: bytes that a reader already has may never have reached
+    the disk, and their cursors must not come to mean other bytes.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        cap_bytes: int,
+        segment_bytes: int = 1024 * 1024,
+        *,
+        keep_unreleased: bool = False,
+        relief: Callable[[], bool] | None = None,
+    ) -> None:
+        """`relief` is called when the disk is full and says whether it made room (the journal's sheds telemetry)."""
+        self.directory = directory
+        self.repaired: dict[str, Any] | None = None
+        self.timestamp: Callable[[bytes], float | None] | None = record_time
+        self.on_append: Callable[[], None] | None = None
+        self._cap, self._segment_bytes = cap_bytes, segment_bytes
+        self._keep_unreleased, self._relief = keep_unreleased, relief
+        self._released = 0
+        self._lock = threading.RLock()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._sizes = {number: path.stat().st_size for number, path in segments(directory)}
+        self._current = max(self._sizes, default=0)
+        self._fd = -1
+        if self._current:
+            self._reopen()
+        else:
+            self._begin(1)
+
+    def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
+        """Write one record; returns the cursor behind it. `sync`: it is on disk then. SpoolFull, RecordTooLarge: nothing was written."""
+        return self.append_line(json.dumps(record, separators=(",", ":"), allow_nan=False).encode(), sync=sync)
+
+    def append_line(self, line: bytes, *, sync: bool = False) -> str:
+        """As `append`, for a record that is JSON bytes (without LF) already."""
+        data = line + b"\n"
+        if len(data) > RECORD_LIMIT:
+            raise RecordTooLarge(f"A record of {len(data)} bytes is over the limit of {RECORD_LIMIT}; record less of it.")
+        with self._lock:
+            if self._sizes[self._current] and self._sizes[self._current] + len(data) > self._segment_bytes:
+                self._begin(self._current + 1)
+            self._make_room(len(data))
+            self._write(data, sync)
+            cursor = str(Cursor(self._current, self._sizes[self._current]))
+        if self.on_append is not None:
+            self.on_append()
+        return cursor
+
+    def release(self, cursor: str) -> None:
+        """A console holds everything before `cursor`: whole segments below it may leave when the cap needs it."""
+        with self._lock:
+            self._released = max(self._released, Cursor.parse(cursor).generation)
+
+    @property
+    def releasable_before(self) -> int:
+        """Segments below this number may leave."""
+        return self._released if self._keep_unreleased else self._current
+
+    def shed(self) -> bool:
+        """Give up the oldest segment for the sake of another stream; False when only the current one is left."""
+        with self._lock:
+            return self._drop_oldest()
+
+    def read(self, cursor: str, limit: int) -> Chunk:
+        """Whole records from `cursor` on, of one segment: at most `limit` bytes, but one record at least."""
+        with self._lock:
+            sizes = dict(self._sizes)
+        place = self._place(cursor, sizes)
+        first, last = min(sizes), max(sizes)
+        if place.generation < first:
+            gap = {"generation": place.generation, "from": place.offset, "to": None, "reason": "aged out before it was read"}
+            return Chunk(str(place), str(Cursor(first, 0)), gap=gap, more=True)
+        while place.offset >= sizes[place.generation] and place.generation < last:
+            place = Cursor(min(number for number in sizes if number > place.generation), 0)
+        try:
+            data = self._whole_lines(place, sizes[place.generation], limit)
+        except FileNotFoundError:
+            gap = {"generation": place.generation, "from": place.offset, "to": sizes[place.generation], "reason": "the segment was removed"}
+            return Chunk(str(place), str(Cursor(place.generation, sizes[place.generation])), gap=gap, more=place.generation < last)
+        end = Cursor(place.generation, place.offset + len(data))
+        return Chunk(str(place), str(end), data, more=end < Cursor(last, sizes[last]))
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every record that is held, oldest first. A line that is no JSON object is left out; `Journal.verify` names it."""
+        for _, line in self.lines():
+            record = parse(line)
+            if record is not None:
+                yield record
+
+    def lines(self) -> Iterator[tuple[Cursor, bytes]]:
+        """Every line that is held, without its LF, and where it begins."""
+        for number, size in sorted(self._snapshot().items()):
+            offset = 0
+            try:
+                with open(self._path(number), "rb") as handle:
+                    while offset < size and (line := handle.readline()).endswith(b"\n"):
+                        yield Cursor(number, offset), line[:-1]
+                        offset += len(line)
+            except FileNotFoundError:
+                continue
+
+    def last_line(self) -> bytes | None:
+        """The newest line without its LF, or None in an empty stream."""
+        for number, size in sorted(self._snapshot().items(), reverse=True):
+            if size:
+                fd = os.open(self._path(number), os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    start = line_start(fd, size - 1)
+                    return os.pread(fd, size - 1 - start, start)
+                finally:
+                    os.close(fd)
+        return None
+
+    def stat(self) -> dict[str, Any]:
+        sizes = self._snapshot()
+        last = max(sizes)
+        return {
+            "kind": "records",
+            "start": str(Cursor(min(sizes), 0)),
+            "end": str(Cursor(last, sizes[last])),
+            "bytes": sum(sizes.values()),
+            "segments": len(sizes),
+        }
+
+    def pieces(self) -> list[Piece]:
+        return [Piece(number, size, self._opener(number)) for number, size in sorted(self._snapshot().items())]
+
+    def place_at(self, t: float) -> str | None:
+        return None
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _snapshot(self) -> dict[int, int]:
+        with self._lock:
+            return dict(self._sizes)
+
+    def _path(self, number: int) -> Path:
+        return self.directory / f"{number:08d}.ndjson"
+
+    def _opener(self, number: int) -> Callable[[], int]:
+        def opener() -> int:
+            try:
+                return os.open(self._path(number), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return -1
+
+        return opener
+
+    def _place(self, cursor: str, sizes: Mapping[int, int]) -> Cursor:
+        last = max(sizes)
+        if cursor == START:
+            return Cursor(min(sizes), 0)
+        if cursor == END:
+            return Cursor(last, sizes[last])
+        place = Cursor.parse(cursor)
+        if place > Cursor(last, sizes[last]):
+            raise BadCursor(f"Cursor {cursor} is behind the end of this stream, {last}:{sizes[last]}; read again from 'start'.")
+        return place
+
+    def _whole_lines(self, place: Cursor, size: int, limit: int) -> bytes:
+        if place.offset >= size:
+            return b""
+        fd = os.open(self._path(place.generation), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if place.offset and os.pread(fd, 1, place.offset - 1) != b"\n":
+                raise BadCursor(f"Cursor {place} lies within a record; read again from a cursor that a read gave.")
+            room = min(size - place.offset, PAYLOAD_LIMIT)
+            data = os.pread(fd, min(room, max(limit, 1)), place.offset)
+            cut = data.rfind(b"\n") + 1
+            if cut == 0:
+                data = os.pread(fd, room, place.offset)
+                cut = data.find(b"\n") + 1
+            return data[:cut]
+        finally:
+            os.close(fd)
+
+    def _reopen(self) -> None:
+        """Go on with the newest segment: mended, and only if the machine has not been started again since."""
+        number, size = self._current, self._sizes[self._current]
+        self._fd = os.open(self._path(number), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        whole = line_start(self._fd, size)
+        if whole < size:
+            os.ftruncate(self._fd, whole)
+            self._sizes[number] = whole
+            self.repaired = {"generation": number, "from": whole, "to": size, "reason": "a torn last record was cut off"}
+        last = parse(self.last_line() or b"{}") or {}
+        if self._sizes[number] and last.get("b") != boot_id():
+            self._begin(number + 1)
+
+    def _begin(self, number: int) -> None:
+        fd = self._with_relief(lambda: os.open(self._path(number), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        self.close()
+        self._fd, self._current = fd, number
+        self._sizes[number] = 0
+        if self._keep_unreleased:
+            # The name of a new segment must be as durable as the intents in it.
+            directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            os.fsync(directory)
+            os.close(directory)
+
+    def _make_room(self, length: int) -> None:
+        while sum(self._sizes.values()) + length > self._cap:
+            if min(self._sizes) < self.releasable_before and self._drop_oldest():
+                continue
+            if not self._keep_unreleased:
+                return
+            raise SpoolFull(
+                f"The records in {self.directory} have reached their cap of {self._cap} bytes and no console holds the oldest; "
+                "connect a console so that they can leave."
+            )
+
+    def _drop_oldest(self) -> bool:
+        number = min(self._sizes)
+        if number == self._current:
+            return False
+        self._path(number).unlink(missing_ok=True)
+        del self._sizes[number]
+        return True
+
+    def _write(self, data: bytes, sync: bool) -> None:
+        size = self._sizes[self._current]
+
+        def attempt() -> int:
+            try:
+                if os.write(self._fd, data) < len(data):
+                    raise OSError(errno.ENOSPC, "a short write")
+                if sync:
+                    os.fdatasync(self._fd)
+            except OSError:
+                os.ftruncate(self._fd, size)
+                raise
+            return size + len(data)
+
+        self._sizes[self._current] = self._with_relief(attempt)
+
+    def _with_relief(self, attempt: Callable[[], int]) -> int:
+        """What `attempt` gives; while the disk is full and `relief` makes room it is made again. SpoolFull when nothing helps."""
+        while True:
+            try:
+                return attempt()
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+            if self._relief is None or not self._relief():
+                raise SpoolFull(f"The disk of {self.directory} is full; free some space there, nothing can be recorded or done before.")
+
+
+def segments(directory: Path) -> list[tuple[int, Path]]:
+    """The segment files of `directory`, oldest first."""
+    found = [(int(match[1]), path) for path in directory.iterdir() if (match := _NAME.fullmatch(path.name))]
+    return sorted(found)
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """The record in a line, or None when it is no JSON object."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def record_time(line: bytes) -> float | None:
+    """Wall seconds at the start of a record's line."""
+    match = _TIME.match(line)
+    try:
+        return float(match[1]) if match else None
+    except ValueError:
+        return None

@@ -1,0 +1,120 @@
+"""Frames between console and agent, without any I/O: bytes in, frames out, and a bound on everything.
+
+A frame is a 4-byte big-endian header length, a 4-byte big-endian payload length, the header (one UTF-8 JSON object) and the
+payload (raw bytes). Both sides use this module, so both are equally strict with each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.errors import ProtocolError
+
+#: Bytes. A header holds names, cursors and one query result; log bytes and records travel as payload.
+HEADER_LIMIT = 64 * 1024
+PAYLOAD_LIMIT = 256 * 1024
+
+#: Python 3.13 crashes (SIGSEGV, measured) where `[[[[...` of 3000 levels is parsed in a thread with a 256 KiB stack, instead of
+#: raising RecursionError. Nothing of ours nests deeper than a dozen.
+NESTING_LIMIT = 64
+
+_LENGTHS = struct.Struct(">II")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Frame:
+    header: dict[str, Any]
+    payload: bytes
+
+
+def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
+    """One frame as bytes. ProtocolError when it is larger than the other side accepts or no JSON."""
+    return encode_head(header, len(payload)) + payload
+
+
+def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
+    """Everything of a frame before its payload, for a caller that sends the payload without copying it once more."""
+    try:
+        text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError as error:
+        raise ProtocolError(f"A frame's header is no JSON ({error}); report this as a bug.") from None
+    _check_lengths(len(text), payload_length)
+    return _LENGTHS.pack(len(text), payload_length) + text
+
+
+class Decoder:
+    """Turns a byte stream, however it was cut, into frames. Holds at most one incomplete frame; after an error it stays broken."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._broken: ProtocolError | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of an incomplete frame that are held, at most 8 + HEADER_LIMIT + PAYLOAD_LIMIT."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that `data` completes. ProtocolError on a frame that is too large or whose header is no JSON object."""
+        if self._broken:
+            raise self._broken
+        self._buffer += data
+        try:
+            return self._complete_frames()
+        except ProtocolError as error:
+            self._broken = error
+            self._buffer.clear()
+            raise
+
+    def _complete_frames(self) -> list[Frame]:
+        frames = []
+        position = 0
+        with memoryview(self._buffer) as view:
+            while len(view) - position >= _LENGTHS.size:
+                header_length, payload_length = _LENGTHS.unpack_from(view, position)
+                _check_lengths(header_length, payload_length)
+                header_at = position + _LENGTHS.size
+                payload_at = header_at + header_length
+                end = payload_at + payload_length
+                if len(view) < end:
+                    break
+                frames.append(Frame(_parse_header(bytes(view[header_at:payload_at])), bytes(view[payload_at:end])))
+                position = end
+        del self._buffer[:position]
+        return frames
+
+
+def _check_lengths(header: int, payload: int) -> None:
+    if header > HEADER_LIMIT or payload > PAYLOAD_LIMIT:
+        raise ProtocolError(
+            f"A frame of {header} + {payload} bytes is over the limit of {HEADER_LIMIT} + {PAYLOAD_LIMIT}; "
+            "the other side is no bs4-console, or something else writes into the channel."
+        )
+
+
+def _parse_header(raw: bytes) -> dict[str, Any]:
+    try:
+        text = raw.decode("utf-8")
+        _check_nesting(text)
+        header = json.loads(text)
+    except ValueError:
+        raise ProtocolError("A frame's header is no JSON; the channel is out of step, connect again.") from None
+    if not isinstance(header, dict):
+        raise ProtocolError("A frame's header is no JSON object; the channel is out of step, connect again.")
+    return header
+
+
+def _check_nesting(text: str) -> None:
+    if text.count("[") + text.count("{") <= NESTING_LIMIT:
+        return
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token.group(), 0)
+        if depth > NESTING_LIMIT:
+            raise ProtocolError(f"A frame's header nests deeper than {NESTING_LIMIT} levels; the other side is no bs4-console.")

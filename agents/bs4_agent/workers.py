@@ -1,0 +1,73 @@
+"""A few threads that do what is put to them. Not concurrent.futures: that imports logging, which nothing else here needs."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+#: Bytes. A waiting read needs some 20 KiB; the system's default of 8 MiB would be reserved for each of up to 20 threads a console.
+STACK_BYTES = 256 * 1024
+
+
+class Workers:
+    """At most `limit` threads, started when they are needed and kept until `close`."""
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit, self._name = limit, name
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._threads = 0
+        self._idle = 0
+        self._closed = False
+
+    def put(self, job: Callable[[], None]) -> bool:
+        """Do `job` soon; False when all threads are busy already."""
+        with self._changed:
+            if self._closed:
+                return False
+            if self._idle > len(self._jobs):
+                self._jobs.append(job)
+                self._changed.notify()
+                return True
+            if self._threads >= self._limit:
+                return False
+            self._threads += 1
+            self._jobs.append(job)
+        spawn(self._run, self._name)
+        return True
+
+    def close(self) -> None:
+        """Threads end when their job has; nothing more is started."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            while job := self._next():
+                job()
+        finally:
+            with self._changed:
+                self._threads -= 1
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._changed:
+            while not self._jobs and not self._closed:
+                self._idle += 1
+                try:
+                    self._changed.wait()
+                finally:
+                    self._idle -= 1
+            return self._jobs.popleft() if self._jobs else None
+
+
+def spawn(run: Callable[[], None], name: str) -> threading.Thread:
+    """A started daemon thread with a small stack."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    before = threading.stack_size(STACK_BYTES)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    return thread

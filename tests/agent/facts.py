@@ -1,0 +1,69 @@
+"""Facts to write detector and plan tests with: a healthy run, to be changed in one respect."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side
+from bs4_agent.identity import Identity
+from bs4_agent.runs.model import Member
+from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
+
+NOW = 1000.0
+WALL = 1_790_000_000.0
+
+
+def identity(pid: int) -> Identity:
+    return Identity(pid, 10 * pid, "boot", 1)
+
+
+def member(pid: int, component: str, alive: bool = True) -> Member:
+    return Member(identity(pid), component, (component,), alive, "descent", 1)
+
+
+def spec(trainer: str = "prime-rl-2026-01", **changes: Any) -> LaunchSpec:
+    base = LaunchSpec("demo", trainer, Path("rl.toml"), Path("/home/u/prime-rl"), Path("/home/u/prime-rl/outputs"))
+    return dataclasses.replace(base, **changes)
+
+
+def layout(root: Path = Path("/home/u/prime-rl/outputs")) -> RunLayout:
+    default = root / "run_default"
+    return RunLayout(
+        root, default, root / "checkpoints", default / "checkpoints", default / "broadcasts", default / "rollouts", root / "weights"
+    )
+
+
+def checkpoint(step: int, complete: bool = True) -> Checkpoint:
+    missing = () if complete else ("trainer",)
+    return Checkpoint(step, {"orchestrator": Path(f"/c/step_{step}")}, missing, complete, 1, WALL)
+
+
+def event(kind: str, side: str, text: str = "", step: int | None = None, m: float = NOW) -> LogEvent:
+    return LogEvent(Event(kind, side, {}, step), m, text or kind, side, stream=f"log/demo/{side}", cursor="1:0")
+
+
+def healthy(trainer: str = "prime-rl-2026-01", **changes: Any) -> RunFacts:
+    members = [
+        member(10, "launcher"), member(11, "inference"), member(12, "engine"), member(13, "orchestrator"), member(14, "trainer"),
+    ]  # fmt: skip
+    base = RunFacts(
+        name="demo",
+        spec=spec(trainer),
+        layout=layout(),
+        attempt=1,
+        state="running",
+        started_m=NOW - 100,
+        started_t=WALL - 100,
+        trainer_side=Side(5, NOW - 1, 6),
+        orchestrator_side=Side(6, NOW - 1, 7),
+        median_step_s=1.0,
+        members=members,
+        checkpoints=[checkpoint(5)],
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def facts(*runs: RunFacts, now: float = NOW, **changes: Any) -> Facts:
+    return dataclasses.replace(Facts(now, WALL, runs), **changes)

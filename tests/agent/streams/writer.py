@@ -1,0 +1,39 @@
+"""Writes numbered lines to a log at a steady rate and does to the file what programs and log rotation do.
+
+`python writer.py PATH LINES PER_SECOND ROTATE_EVERY how`, how: rename (keeps PATH.1, PATH.2, ... and unlinks all but three), copytruncate.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+BATCH = 50
+
+
+def main() -> None:
+    path, how = Path(sys.argv[1]), sys.argv[5]
+    lines, rate, rotate_every = (int(argument) for argument in sys.argv[2:5])
+    handle = path.open("ab", buffering=0)
+    began = time.monotonic()
+    rotations = 0
+    for first in range(0, lines, BATCH):
+        handle.write(b"".join(b"%09d %s\n" % (n, b"x" * (n % 150)) for n in range(first, first + BATCH)))
+        if (first + BATCH) % rotate_every == 0:
+            rotations += 1
+            if how == "rename":
+                path.rename(f"{path}.{rotations}")
+                handle.close()
+                handle = path.open("ab", buffering=0)
+                Path(f"{path}.{rotations - 3}").unlink(missing_ok=True)
+            else:
+                shutil.copyfile(path, f"{path}.copy")
+                os.ftruncate(handle.fileno(), 0)
+        time.sleep(max(0.0, began + (first + BATCH) / rate - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main()
