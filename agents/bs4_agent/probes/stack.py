@@ -1,0 +1,72 @@
+"""Which training stack an environment holds. Run as a script by that environment's own interpreter; `probe` does so.
+
+Nothing of the stack is imported: importing torch takes 2 to 20 s and may touch the GPUs. As a script it must run on any Python from 3.8 on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+# JSON key -> the distribution's name.
+_DISTRIBUTIONS = {"torch": "torch", "vllm": "vllm", "prime_rl": "prime-rl", "verifiers": "verifiers", "flash_attn": "flash-attn"}
+
+
+def probe(python: str, timeout: float = 5.0) -> dict[str, str | None]:
+    """Versions in the environment of the interpreter `python`; StepFailed when that does not answer within `timeout` seconds.
+
+    `{"python", "torch", "vllm", "prime_rl", "verifiers", "flash_attn", "cuda"}`, null for what is not installed.
+    """
+    import subprocess
+
+    from bs4_agent.errors import StepFailed
+
+    try:
+        # -B: nothing is written into the agent's directory by another interpreter.
+        done = subprocess.run([python, "-B", __file__], capture_output=True, timeout=timeout, check=True, stdin=subprocess.DEVNULL)
+        return dict(json.loads(done.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise StepFailed(f"{python} did not tell its versions ({error}); name the training environment's own python.") from error
+
+
+def versions() -> dict[str, str | None]:
+    """The versions in this very interpreter's environment."""
+    found: dict[str, str | None] = {"python": sys.version.split()[0]}
+    for key, name in _DISTRIBUTIONS.items():
+        found[key] = _version(name)
+    found["cuda"] = _cuda(found["torch"])
+    return found
+
+
+def _version(distribution: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cuda(torch: str | None) -> str | None:
+    """The CUDA torch was built for: from its own version file, else from the tag in its version (2.9.1+cu128); None for a CPU build."""
+    if torch is None:
+        return None
+    import importlib.util
+    from pathlib import Path
+
+    spec = importlib.util.find_spec("torch")  # finds, does not import
+    if spec is not None and spec.origin is not None:
+        try:
+            text = (Path(spec.origin).parent / "version.py").read_text("utf-8")
+        except OSError:
+            text = ""
+        match = re.search(r"^cuda[^=]*=\s*['\"]([0-9.]+)['\"]", text, re.MULTILINE)
+        if match is not None:
+            return match.group(1)
+    tag = re.search(r"\+cu(\d+)(\d)$", torch)
+    return f"{tag.group(1)}.{tag.group(2)}" if tag is not None else None
+
+
+if __name__ == "__main__":
+    json.dump(versions(), sys.stdout)

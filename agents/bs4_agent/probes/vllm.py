@@ -1,0 +1,210 @@
+"""Questions to a vLLM server over HTTP, from the pod it runs on.
+
+/health stays 200 while an engine hangs, and its metrics then look idle: only `one_token` proves that it answers (seen on vLLM 0.32).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psutil
+
+from bs4_agent.errors import AgentError, Refused
+
+if TYPE_CHECKING:
+    import http.client
+
+_BODY_BYTES = 4 * 1024 * 1024  # /metrics of a server with many models is some 100 KiB
+_PIECE_BYTES = 65536
+
+#: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine is what makes requests wait.
+METRICS: Mapping[str, str] = {
+    "vllm:num_requests_running": "sum",
+    "vllm:num_requests_waiting": "sum",
+    "vllm:kv_cache_usage_perc": "max",
+    "vllm:generation_tokens_total": "sum",
+}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One question and how it ended.
+
+    `error` is None, or: refused (nobody listens), timeout, reset (closed in mid-answer), http (an error status), bad-answer (something
+    else answered). `status` is the HTTP code, None when none came. `seconds` is how long it took.
+    """
+
+    ok: bool
+    status: int | None
+    error: str | None
+    seconds: float
+
+
+class ProbeFailed(AgentError):
+    """A reading could not be had; `probe` says how."""
+
+    type = "probe-failed"
+
+    def __init__(self, message: str, probe: Probe) -> None:
+        super().__init__(message)
+        self.probe = probe
+
+
+def health(url: str, timeout: float) -> Probe:
+    """GET /health. Refused when `url` is not this pod's own. 200 says that the API process lives, nothing about the engine."""
+    return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
+
+
+def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
+    """Have one token generated. `timeout` bounds the whole, the question for the model's name included. Refused as for `health`."""
+    start = time.monotonic()
+    if model is None:
+        probe, body = _ask(url, "GET", "/v1/models", None, start, timeout)
+        if not probe.ok:
+            return probe
+        model = _first_model(body)
+        if model is None:
+            return _ended(start, probe.status, "bad-answer")
+    request = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
+    probe, body = _ask(url, "POST", "/v1/completions", request, start, timeout)
+    if probe.ok and not _completed(body):
+        return _ended(start, probe.status, "bad-answer")
+    return probe
+
+
+def metrics(url: str, timeout: float) -> dict[str, float]:
+    """The METRICS this server has. ProbeFailed when it does not answer, Refused when `url` is not this pod's own."""
+    probe, body = _ask(url, "GET", "/metrics", None, time.monotonic(), timeout)
+    if not probe.ok:
+        raise ProbeFailed(f"{url}/metrics gave no answer ({probe.error}); is the inference server up?", probe)
+    return parse_metrics(body.decode("utf-8", "replace"))
+
+
+def parse_metrics(text: str) -> dict[str, float]:
+    """The METRICS in a Prometheus text."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name = line.partition("{")[0].partition(" ")[0]
+        if name not in METRICS:
+            continue
+        try:
+            value = float(line.rpartition("}")[2].split()[0] if "}" in line else line.split()[1])
+        except (ValueError, IndexError):
+            continue
+        before = found.get(name)
+        found[name] = value if before is None else max(before, value) if METRICS[name] == "max" else before + value
+    return found
+
+
+def own_address(host: str) -> str:
+    """`host` as an address of this very machine; Refused for any other: a config must not make the agent call strangers.
+
+    The answer, not the name, is what gets connected to, so a name cannot change its meaning in between. Names other than localhost and
+    our own host name are not looked up at all: a resolver may hang for 30 s.
+    """
+    if host in ("localhost", ""):
+        return "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return _own_name(host)
+    if address.is_unspecified:  # a server that listens everywhere is asked through loopback
+        return "127.0.0.1" if address.version == 4 else "::1"
+    if address.is_loopback or str(address) in _own_addresses():
+        return str(address)
+    raise Refused(f"{host} is not an address of this pod, so it is not probed; check the server's host and port in the config.")
+
+
+def _own_name(name: str) -> str:
+    if name.lower().rstrip(".") not in (socket.gethostname().lower(), "localhost.localdomain"):
+        raise Refused(f"{name!r} is not this pod's own name, so it is not probed; check the server's host and port in the config.")
+    own = _own_addresses()
+    try:
+        found = [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+    except socket.gaierror:
+        return "127.0.0.1"
+    return next((address for address in found if address in own or ipaddress.ip_address(address).is_loopback), "127.0.0.1")
+
+
+def _own_addresses() -> set[str]:
+    return {entry.address.partition("%")[0] for entries in psutil.net_if_addrs().values() for entry in entries}
+
+
+def _ask(url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float) -> tuple[Probe, bytes]:
+    """One request that ends by `start + timeout`, however the server hangs."""
+    import http.client  # 3 MB with its e-mail parser: not for an agent that never probes
+
+    parts = urlsplit(url)
+    if parts.scheme != "http" or parts.hostname is None:
+        raise Refused(f"{url!r} is no http:// address; check the server's host and port in the config.")
+    address, deadline = own_address(parts.hostname), start + timeout
+    connection = http.client.HTTPConnection(address, parts.port or 80)
+    try:
+        connection.timeout = _left(deadline)
+        payload = None if body is None else json.dumps(body).encode()
+        headers = {"Host": parts.netloc.rpartition("@")[2], "Connection": "close", "Content-Type": "application/json"}
+        connection.request(method, parts.path.rstrip("/") + path, payload, headers)
+        connection.sock.settimeout(_left(deadline))
+        response = connection.getresponse()
+        content = _content(connection, response, deadline)
+        status = response.status
+    except ConnectionRefusedError:
+        return _ended(start, None, "refused"), b""
+    except TimeoutError:
+        return _ended(start, None, "timeout"), b""
+    except (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead):
+        return _ended(start, None, "reset"), b""
+    except (http.client.HTTPException, ValueError):
+        return _ended(start, None, "bad-answer"), b""
+    finally:
+        connection.close()
+    return _ended(start, status, None if status == 200 else "http"), content
+
+
+def _content(connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := response.read1(_PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _BODY_BYTES:
+            raise ValueError(f"an answer of over {_BODY_BYTES} bytes")
+        if connection.sock is not None:
+            connection.sock.settimeout(_left(deadline))
+        elif time.monotonic() > deadline:
+            raise TimeoutError
+    if response.length:  # read1, unlike read, ends quietly when the server closes too early
+        raise ConnectionResetError
+    return b"".join(pieces)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _ended(start: float, status: int | None, error: str | None) -> Probe:
+    return Probe(error is None, status, error, round(time.monotonic() - start, 3))
+
+
+def _first_model(body: bytes) -> str | None:
+    try:
+        return str(json.loads(body)["data"][0]["id"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+
+
+def _completed(body: bytes) -> bool:
+    try:
+        return bool(json.loads(body)["choices"])
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,156 @@
+"""Where GPU facts come from: NVML, a recording, or nowhere. `open_gpus` chooses."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from bs4_agent.scope import Scope
+
+SOURCE_VARIABLE = "BS4_GPU_SOURCE"
+
+#: One device of a sample before anything was read: unknown is null, never 0.
+#: `minor` is N of /dev/nvidiaN; it serves ownership and is dropped afterwards.
+BLANK_DEVICE: Mapping[str, Any] = {
+    "index": None,
+    "minor": None,
+    "uuid": None,
+    "name": None,
+    "util": None,
+    "mem_util": None,
+    "mem_used": None,
+    "mem_total": None,
+    "temp": None,
+    "power": None,
+    "power_limit": None,
+    "sm_clock": None,
+    "mem_clock": None,
+    "ecc": None,
+    "throttle": None,
+    "error": None,
+}
+
+
+class GpuSource(Protocol):
+    """`sample` may take as long as the driver wants, even for ever: only GuardedGpus calls it."""
+
+    @property
+    def call(self) -> str:
+        """The driver call in flight, "" between calls."""
+        ...
+
+    def sample(self) -> dict[str, Any]:
+        """The `gpus` value of a telemetry record, processes not yet attributed (`pids` "unknown") and `xids` empty.
+
+        Never raises for what a driver does: state "absent" or "error" says it.
+        """
+        ...
+
+    def take_xids(self) -> list[dict[str, Any]]:
+        """Xid events `{"index", "xid", "t"}` since the last call, oldest first. From any thread, and also while `sample` hangs."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class XidQueue:
+    """Events from the thread that learns of them to the one that records them; the newest 1,000 if nobody takes them."""
+
+    def __init__(self) -> None:
+        self._events: deque[dict[str, Any]] = deque(maxlen=1000)
+
+    def add(self, event: dict[str, Any]) -> None:
+        self._events.append(event)
+
+    def take(self) -> list[dict[str, Any]]:
+        return [self._events.popleft() for _ in range(len(self._events))]
+
+
+def empty(state: str, detail: str) -> dict[str, Any]:
+    """A sample without devices."""
+    return {"state": state, "detail": detail, "age_s": 0.0, "driver": None, "pids": "unknown", "devices": [], "xids": []}
+
+
+class AbsentGpus:
+    """No driver, no library or no binding: `reason` says which."""
+
+    call = ""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def sample(self) -> dict[str, Any]:
+        return empty("absent", self._reason)
+
+    def take_xids(self) -> list[dict[str, Any]]:
+        return []
+
+    def close(self) -> None:
+        return
+
+
+class RecordedGpus:
+    """GPUs out of a JSON file `{"driver": str, "devices": [{...}], "xids": [{"index","xid","t"}]}`, read again whenever it changes.
+
+    Devices have the keys of a telemetry record; what is missing is null. An Xid is handed out once, by its `t`.
+    """
+
+    call = ""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._content: dict[str, Any] = {}
+        self._xid_t = 0.0
+        self._xids = XidQueue()
+
+    def sample(self) -> dict[str, Any]:
+        try:
+            self._load()
+            devices = [self._device(index, device) for index, device in enumerate(self._content.get("devices", []))]
+            self._note_xids()
+            return {**empty("ok", ""), "driver": self._content.get("driver"), "devices": devices}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:  # unreadable, not JSON, or JSON of another shape
+            self._stamp = None
+            detail = f"{type(error).__name__}: {error}"
+            return empty("error", f"the GPU recording {self._path} cannot be used ({detail}); point {SOURCE_VARIABLE} at a valid one.")
+
+    def take_xids(self) -> list[dict[str, Any]]:
+        return self._xids.take()
+
+    def close(self) -> None:
+        return
+
+    def _load(self) -> None:
+        status = self._path.stat()
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp == self._stamp:
+            return
+        self._content = json.loads(self._path.read_text("utf-8"))
+        self._stamp = stamp
+
+    def _device(self, index: int, device: dict[str, Any]) -> dict[str, Any]:
+        procs = [{"pid": proc["pid"], "mem": proc.get("mem")} for proc in device.get("procs", ())]
+        return {**BLANK_DEVICE, "index": index, "minor": index, **device, "procs": procs}
+
+    def _note_xids(self) -> None:
+        events = [event for event in self._content.get("xids", ()) if event["t"] > self._xid_t]
+        self._xid_t = max([self._xid_t, *(event["t"] for event in events)])
+        for event in events:
+            self._xids.add(event)
+
+
+def open_gpus(scope: Scope) -> GpuSource:
+    """The source for this pod: the file that BS4_GPU_SOURCE names, else NVML (which itself looks again later for a missing driver)."""
+    if path := os.environ.get(SOURCE_VARIABLE):
+        return RecordedGpus(Path(path))
+    try:
+        # Loaded here, not at the top: a pod that replays a recording needs no binding.
+        from bs4_agent.telemetry.nvml import NvmlGpus
+    except ImportError as error:
+        return AbsentGpus(f"NVIDIA's Python binding is missing from the agent ({error}); deploy the agent again.")
+    return NvmlGpus()

@@ -1,0 +1,107 @@
+"""Work that may hang in the kernel or a driver, kept away from everything else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from bs4_agent.telemetry.gpus import GpuSource, empty
+
+T = TypeVar("T")
+
+# Five missed samples: long enough for a driver that is merely slow (resetting a GPU, loading persistence), short enough to be told at once.
+STALE_S = 5.0
+
+
+class Background(Generic[T]):
+    """Calls `work` every `interval` seconds in one daemon thread and keeps the newest result, so that no reader ever waits for a call.
+
+    A call that never returns costs this one thread; none is started beside it, or every hang would leave another one behind.
+    """
+
+    def __init__(self, name: str, work: Callable[[], T], interval: float) -> None:
+        self._work = work
+        self._interval = interval
+        self._stop = threading.Event()
+        self._first = threading.Event()
+        self._started_m = time.monotonic()
+        self._result: tuple[T, float] | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def newest(self) -> tuple[T | None, float | None]:
+        """The last result and its age in seconds; (None, None) before the first."""
+        result = self._result
+        return (None, None) if result is None else (result[0], time.monotonic() - result[1])
+
+    @property
+    def waiting_s(self) -> float:
+        """Seconds since the last result, or since the start."""
+        return time.monotonic() - (self._started_m if self._result is None else self._result[1])
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait_first(self, timeout: float) -> bool:
+        return self._first.wait(timeout)
+
+    def stop(self, timeout: float = 1.0) -> bool:
+        """Ask it to end; whether it has. One that hangs is left behind (it is a daemon thread)."""
+        self._stop.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            self._result = (self._work(), time.monotonic())
+            self._first.set()
+            due = max(due + self._interval, time.monotonic())
+            self._stop.wait(due - time.monotonic())
+
+
+class GuardedGpus:
+    """A GpuSource in a thread of its own. `latest` answers at once, whatever the driver does, and says how old the answer is."""
+
+    def __init__(self, source: GpuSource, interval: float = 1.0) -> None:
+        self._source = source
+        self._background = Background("gpus", source.sample, interval)
+
+    def wait_first(self, timeout: float) -> bool:
+        """Give the first sample a moment, so that the first record already has GPUs."""
+        return self._background.wait_first(timeout)
+
+    def latest(self) -> dict[str, Any]:
+        """The newest sample with its `age_s`; state "stale" once it is over 5 s old, `detail` then names the call that hangs.
+
+        `xids` is empty: events are handed out once, by `take_xids`.
+        """
+        sample, age = self._background.newest()
+        result = dict(sample) if sample is not None else empty("stale", "waiting for the first sample")
+        result["age_s"] = None if age is None else round(age, 2)
+        if not self._background.alive:
+            result.update(state="error", detail="the GPU thread has ended; restart the agent.")
+        elif self._background.waiting_s > STALE_S:
+            result.update(state="stale", detail=self._why_stale())
+        return result
+
+    def take_xids(self) -> list[dict[str, Any]]:
+        """Xid events since the last call. For the sampler alone: everybody else reads them in the telemetry stream."""
+        return self._source.take_xids()
+
+    @property
+    def xid_events(self) -> bool:
+        """Whether the driver reports Xid events to us."""
+        return bool(getattr(self._source, "xid_events", False))
+
+    def close(self) -> None:
+        """End the thread and let go of the driver; a hanging one is left alone."""
+        if self._background.stop():
+            self._source.close()
+
+    def _why_stale(self) -> str:
+        call, seconds = self._source.call, int(self._background.waiting_s)
+        return f"hung in {call} for {seconds} s" if call else f"no sample for {seconds} s"

@@ -1,0 +1,115 @@
+"""Which processes have a GPU's device node open: the only proof of GPU use that holds inside a container."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bs4_agent.identity import Identity
+    from bs4_agent.telemetry.processes import Proc
+
+# A look at one process costs 4 µs per open file, and vLLM ranks have hundreds: 24 of them with 200 files each take 20 ms, which every 5 s
+# would be all of the agent's budget. So a known holder is confirmed through the descriptors that proved it (about ten).
+_CONFIRM_S = 5.0
+_LIST_S = 30.0
+# CUDA opens all GPUs it may use at once; that a holder opens another one later is rare.
+_LIST_HOLDER_S = 120.0
+_YOUNG_S = 60.0
+_URGENT_S = 1.0
+
+_UVM = -1
+_CONTROL = -2
+_NODES = {"ctl": _CONTROL, "-uvm": _UVM, "-uvm-tools": _CONTROL}
+
+
+class _Look:
+    """What one process had open. `nodes`: node (minor number, _UVM or _CONTROL) -> a descriptor that showed it."""
+
+    __slots__ = ("confirmed_m", "hidden", "identity", "listed_m", "nodes")
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
+        self.listed_m = float("-inf")
+        self.confirmed_m = float("-inf")
+        self.nodes: dict[int, int] = {}
+        self.hidden = False
+
+
+def _pause(look: _Look, urgent: bool, young: bool) -> float:
+    """Seconds between two listings of all its files. Who has a GPU already needs none soon; who is young may be about to open one."""
+    if any(node >= 0 for node in look.nodes):
+        return _LIST_HOLDER_S
+    if urgent:
+        return _URGENT_S
+    return _CONFIRM_S if young else _LIST_S
+
+
+class DeviceHolders:
+    """The holders of the device nodes in `dev`. Not thread-safe: ProcessTable holds the lock."""
+
+    def __init__(self, dev: Path) -> None:
+        # Links under /proc/PID/fd show the resolved path.
+        self._prefix = os.path.realpath(dev) + "/nvidia"
+        self._looks: dict[int, _Look] = {}
+
+    def scan(self, processes: Mapping[int, Proc], urgent: Collection[int]) -> dict[int, set[int]]:
+        """pid -> minor numbers it has open; processes with only nvidiactl or nvidia-uvm have an empty set."""
+        now, wall = time.monotonic(), time.time()
+        for pid in [pid for pid in self._looks if pid not in processes]:
+            del self._looks[pid]
+        for pid, proc in processes.items():
+            if proc.ended:
+                self._looks.pop(pid, None)
+                continue
+            look = self._looks.get(pid)
+            if look is None or look.identity != proc.identity:
+                look = self._looks[pid] = _Look(proc.identity)
+            if now - look.listed_m >= _pause(look, pid in urgent, wall - proc.started_t < _YOUNG_S):
+                self._list(pid, look, now)
+            elif look.nodes and now - look.confirmed_m >= _CONFIRM_S:
+                self._confirm(pid, look, now)
+        return {pid: {node for node in look.nodes if node >= 0} for pid, look in self._looks.items() if look.nodes}
+
+    def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
+        holders = {pid: look for pid, look in self._looks.items() if look.nodes and pid in processes}
+        computing = {pid for pid, look in holders.items() if _UVM in look.nodes}
+        watching = holders.keys() - computing if computing else set()
+        return watching | ({os.getpid()} & holders.keys())
+
+    def unreadable(self, processes: Mapping[int, Proc]) -> int:
+        return sum(look.hidden for pid, look in self._looks.items() if pid in processes)
+
+    def _list(self, pid: int, look: _Look, now: float) -> None:
+        look.listed_m = look.confirmed_m = now
+        look.nodes = {}
+        try:
+            descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path an entry would double the cost
+        except PermissionError:
+            look.hidden = True
+            return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        look.hidden = False
+        for fd in descriptors:
+            node = self._node(pid, fd)
+            if node is not None:
+                look.nodes[node] = int(fd)
+
+    def _confirm(self, pid: int, look: _Look, now: float) -> None:
+        look.confirmed_m = now
+        if any(self._node(pid, fd) != node for node, fd in look.nodes.items()):
+            self._list(pid, look, now)
+
+    def _node(self, pid: int, fd: int | str) -> int | None:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115  as above
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return None
+        if not target.startswith(self._prefix):
+            return None
+        name = target[len(self._prefix) :].removesuffix(" (deleted)")
+        return int(name) if name.isdigit() else _NODES.get(name)

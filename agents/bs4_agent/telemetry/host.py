@@ -1,0 +1,127 @@
+"""The machine a run stands on: CPU, memory, /dev/shm, the disks it writes to, network."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bs4_agent.telemetry.guard import Background
+from bs4_agent.telemetry.memory import MemoryMeter
+
+_SHM = Path("/dev/shm")  # noqa: S108  the kernel's shared memory mount is what is measured, nothing is written
+_DISKS_S = 2.0
+_DISKS_STALE_S = 15.0
+
+
+class HostSampler:
+    """The `host` value of a telemetry record. The first sample has no rates yet (`cpu`, `net` null)."""
+
+    def __init__(self, paths: Callable[[], Sequence[Path]]) -> None:
+        self._cores = psutil.cpu_count() or 1
+        self._memory = MemoryMeter()
+        self._cpu_before: tuple[float, float] | None = None
+        self._net_before: tuple[float, int, int] | None = None
+        self._paths = paths
+        self._wanted = list(paths())
+        # statvfs of a dead network volume never returns, so disks are looked at beside the samples.
+        self._disks = Background("disks", lambda: [disk_usage(path) for path in one_per_device(self._wanted)], _DISKS_S)
+
+    def sample(self) -> dict[str, Any]:
+        self._wanted = list(self._paths())  # asked here, so that only the caller's own thread ever asks
+        used, total = self._memory.used_and_total()
+        shm = disk_usage(_SHM)  # a tmpfs answers from memory
+        return {
+            "cpu": self._cpu(),
+            "cores": self._cores,
+            "load1": round(os.getloadavg()[0], 2),
+            "mem_used": used,
+            "mem_total": total,
+            "shm_used": shm["used"],
+            "shm_total": shm["total"],
+            "disks": self._disks_now(),
+            "net": self._net(),
+        }
+
+    def wait_first(self, timeout: float) -> bool:
+        """Give the first look at the disks a moment, so that the first record already has them."""
+        return self._disks.wait_first(timeout)
+
+    def close(self) -> None:
+        self._disks.stop()
+
+    def _cpu(self) -> float | None:
+        """Busy share of all cores since the previous sample. Time stolen by the hypervisor or spent waiting for a disk is not busy."""
+        times = psutil.cpu_times()
+        idle = times.idle + getattr(times, "iowait", 0.0)
+        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)  # guest time is in user time too
+        before, self._cpu_before = self._cpu_before, (total, idle)
+        if before is None or total <= before[0]:
+            return None
+        return round(min(max(100.0 * (1 - (idle - before[1]) / (total - before[0])), 0.0), 100.0), 1)
+
+    def _net(self) -> dict[str, int | None]:
+        """Bytes per second over all interfaces but loopback; null when a counter went back (an interface left)."""
+        counters = [counter for name, counter in psutil.net_io_counters(pernic=True, nowrap=False).items() if name != "lo"]
+        now = (time.monotonic(), sum(counter.bytes_recv for counter in counters), sum(counter.bytes_sent for counter in counters))
+        before, self._net_before = self._net_before, now
+        if before is None or now[1] < before[1] or now[2] < before[2] or now[0] <= before[0]:
+            return {"rx": None, "tx": None}
+        elapsed = now[0] - before[0]
+        return {"rx": int((now[1] - before[1]) / elapsed), "tx": int((now[2] - before[2]) / elapsed)}
+
+    def _disks_now(self) -> list[dict[str, Any]]:
+        """The last look. A disk that does not answer keeps its place with unknown numbers instead of old ones."""
+        disks, age = self._disks.newest()
+        if disks is None or age is None:
+            return []
+        if age > _DISKS_STALE_S:
+            return [_unknown_disk(disk["path"]) for disk in disks]
+        return disks
+
+
+def one_per_device(paths: Sequence[Path]) -> list[Path]:
+    """The first of these paths on each filesystem; one that does not exist yet stands for its nearest parent that does."""
+    found: dict[int, Path] = {}
+    for path in paths:
+        for place in (path, *path.parents):
+            try:
+                found.setdefault(place.stat().st_dev, path)
+                break
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:  # a mount that is broken: the look at it says so
+                found.setdefault(-len(found) - 1, path)
+                break
+    return list(found.values())
+
+
+def disk_usage(path: Path) -> dict[str, Any]:
+    """`{"path", "used", "total", "free", "read_only"}` in bytes of the filesystem `path` is or will be on; null where it does not answer.
+
+    `free` is what an ordinary user may still write, so used + free is less than total where blocks are reserved for root.
+    """
+    for place in (path, *path.parents):
+        try:
+            status = os.statvfs(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            break
+        size = status.f_frsize
+        return {
+            "path": str(path),
+            "used": (status.f_blocks - status.f_bfree) * size,
+            "total": status.f_blocks * size,
+            "free": status.f_bavail * size,
+            "read_only": bool(status.f_flag & os.ST_RDONLY),
+        }
+    return _unknown_disk(str(path))
+
+
+def _unknown_disk(path: str) -> dict[str, Any]:
+    return {"path": path, "used": None, "total": None, "free": None, "read_only": None}

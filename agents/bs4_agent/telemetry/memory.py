@@ -1,0 +1,84 @@
+"""How much memory there is for us: the machine's, or the control group's where that is less (a container's /proc/meminfo is its host's)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """The file names of one control group version."""
+
+    limit: str
+    usage: str
+    inactive: str
+
+
+_V1 = _Limits("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_V2 = _Limits("memory.max", "memory.current", "inactive_file")
+
+
+class MemoryMeter:
+    """Finds the narrowest control group once; each reading is then two small files. `cgroups` and `own` are elsewhere only in tests."""
+
+    def __init__(self, cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> None:
+        self._total = int(psutil.virtual_memory().total)
+        self._group, self._files, self._limit = self._narrowest(cgroups, own)
+
+    def used_and_total(self) -> tuple[int, int]:
+        """Bytes that cannot be had, and bytes there are. File cache that the kernel would give back is not used, in both sources."""
+        if self._group is not None and self._files is not None:
+            usage = _number(self._group / self._files.usage)
+            if usage is not None:
+                return max(usage - self._reclaimable(self._group, self._files), 0), self._limit
+        machine = psutil.virtual_memory()
+        return int(machine.total - machine.available), int(machine.total)
+
+    def _narrowest(self, cgroups: Path, own: Path) -> tuple[Path | None, _Limits | None, int]:
+        found: tuple[Path | None, _Limits | None, int] = (None, None, self._total)
+        for base, path, files in _memberships(cgroups, own):
+            # In a container the path may be the host's while the mount shows only our own group: then the mount's root is it.
+            for group in (base / path, *(base / path).parents):
+                limit = _number(group / files.limit)
+                if limit is not None and limit < found[2]:  # "no limit" is the word max in v2, a number beyond all memory in v1
+                    found = (group, files, limit)
+                if group == base:
+                    break
+        return found
+
+    def _reclaimable(self, group: Path, files: _Limits) -> int:
+        try:
+            for line in (group / "memory.stat").read_text().splitlines():
+                name, _, value = line.partition(" ")
+                if name == files.inactive:
+                    return int(value)
+        except OSError:
+            return 0
+        return 0
+
+
+def _memberships(cgroups: Path, own: Path) -> list[tuple[Path, str, _Limits]]:
+    """(mount, our path below it, file names) of the memory controllers we are in; lines of /proc/self/cgroup are `id:controllers:/path`."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            found.append((cgroups, path.lstrip("/"), _V2))
+        elif "memory" in controllers.split(","):
+            found.append((cgroups / "memory", path.lstrip("/"), _V1))
+    return found
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,183 @@
+"""NVIDIA's management library as a GpuSource: every field may be missing, every GPU may be lost, the driver may go and come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pynvml
+
+from bs4_agent.telemetry.gpus import BLANK_DEVICE, XidQueue, empty
+from bs4_agent.telemetry.nvml_calls import DRIVER_GONE, FAST, GPU_GONE, SLOW, NvmlCalls, text
+from bs4_agent.telemetry.xids import XidWatch
+
+_ABSENT = frozenset((pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
+_SLOW_S = 5.0
+_RETRY_S, _RETRY_LAST_S = 1.0, 60.0
+# Opening NVML again talks to every GPU of the machine, and a lost one rarely comes back: not every second because of one.
+_LOST_RETRY_S, _LOST_RETRY_LAST_S = 15.0, 300.0
+
+
+class _Device:
+    """One GPU handle and what changes rarely. `handle` None: the driver has, or had, this GPU but gives no handle; `error` says so."""
+
+    def __init__(self, index: int, handle: Any, error: str | None = None) -> None:
+        self.index = index
+        self.handle = handle
+        self.error = error
+        self.minor: int | None = None
+        self.name: str | None = None
+        self.uuid: str | None = None
+        self.slow: dict[str, Any] = {}
+        self.slow_m = float("-inf")
+
+
+class NvmlGpus:
+    """Samples through pynvml. Calls may hang, so it belongs into GuardedGpus' thread; only that thread may use it."""
+
+    def __init__(self, retry_s: float = _RETRY_S, lost_retry_s: float = _LOST_RETRY_S) -> None:
+        self._calls = NvmlCalls()
+        self._open = False
+        self._devices: list[_Device] = []
+        self._driver: str | None = None
+        self._unavailable = empty("absent", "not tried yet")
+        self._first_retry_s = self._retry_s = retry_s
+        self._retry_m = float("-inf")
+        self._first_lost_s = self._lost_s = lost_retry_s
+        self._reopen_m = float("inf")
+        self._watch: XidWatch | None = None
+        self._xids = XidQueue()
+
+    @property
+    def call(self) -> str:
+        return self._calls.in_flight
+
+    @property
+    def xid_events(self) -> bool:
+        """Whether Xid events reach us: at least one GPU supports them."""
+        watch = self._watch
+        return watch is not None and watch.listening
+
+    def sample(self) -> dict[str, Any]:
+        now = time.monotonic()
+        if now >= self._reopen_m:
+            self._reopen_m = float("inf")
+            self.close()
+            self._retry_m = now
+        if not self._open and (now < self._retry_m or not self._try_open(now)):
+            return self._unavailable
+        try:
+            rows = [self._row(device, now) for device in self._devices]
+        except pynvml.NVMLError as error:
+            self.close()
+            self._back_off(error, now)
+            return self._unavailable
+        self._plan_reopening(rows, now)
+        return {**empty("ok", ""), "driver": self._driver, "devices": rows}
+
+    def take_xids(self) -> list[dict[str, Any]]:
+        return self._xids.take()
+
+    def close(self) -> None:
+        """Let go of the driver. Where the Xid thread hangs in it the library stays open: a shutdown under a call would crash the agent."""
+        if not self._open:
+            return
+        self._open = False
+        watch, self._watch = self._watch, None
+        if watch is not None and not watch.stop():
+            return
+        try:
+            self._calls.invoke("nvmlShutdown")
+        except pynvml.NVMLError:
+            return  # the driver went first; there is nothing left to close
+
+    def _try_open(self, now: float) -> bool:
+        try:
+            self._calls.invoke("nvmlInit")
+            self._open = True
+            self._find_devices()
+        except pynvml.NVMLError as error:
+            self.close()
+            self._back_off(error, now)
+            return False
+        self._retry_s = self._first_retry_s
+        handles = [(device.index, device.handle) for device in self._devices if device.handle is not None]
+        self._watch = XidWatch(handles, self._xids)
+        return True
+
+    def _back_off(self, error: Any, now: float) -> None:
+        state = "absent" if error.value in _ABSENT else "error"
+        self._unavailable = empty(state, f"NVML: {error}")
+        self._retry_m = now + self._retry_s
+        self._retry_s = min(self._retry_s * 2, _RETRY_LAST_S)
+
+    def _plan_reopening(self, rows: Sequence[dict[str, Any]], now: float) -> None:
+        """A GPU that was lost answers again only through a fresh handle."""
+        if not any(row["error"] for row in rows):
+            self._reopen_m, self._lost_s = float("inf"), self._first_lost_s
+        elif self._reopen_m == float("inf"):
+            self._reopen_m = now + self._lost_s
+            self._lost_s = min(self._lost_s * 2, _LOST_RETRY_LAST_S)
+
+    def _find_devices(self) -> None:
+        """List the GPUs. One that was there before and is not any more stays in the list with an error: a GPU that vanished is a fact."""
+        self._driver = text(self._calls.field("nvmlSystemGetDriverVersion"))
+        found = [self._describe(index) for index in range(self._calls.invoke("nvmlDeviceGetCount"))]
+        listed = {device.uuid for device in found}
+        missing = [device for device in self._devices if device.uuid is not None and device.uuid not in listed]
+        for device in found:
+            known = next((old for old in missing if device.uuid is None and old.index == device.index), None)
+            if known is not None:  # without a handle its place must tell which one it is
+                device.uuid, device.name, device.minor = known.uuid, known.name, known.minor
+                missing.remove(known)
+        for old in missing:
+            gone = _Device(old.index, None, f"the driver does not list this GPU any more (it was GPU {old.index})")
+            gone.uuid, gone.name = old.uuid, old.name
+            found.append(gone)
+        self._devices = found
+
+    def _describe(self, index: int) -> _Device:
+        self._calls.where = f" of GPU {index}"
+        try:
+            device = _Device(index, self._calls.invoke("nvmlDeviceGetHandleByIndex", index))
+            device.minor = self._calls.field("nvmlDeviceGetMinorNumber", device.handle)
+            device.name = text(self._calls.field("nvmlDeviceGetName", device.handle))
+            device.uuid = text(self._calls.field("nvmlDeviceGetUUID", device.handle))
+        except pynvml.NVMLError as error:
+            if error.value in DRIVER_GONE:
+                raise
+            return _Device(index, None, f"{error} ({self._calls.failed})")
+        finally:
+            self._calls.where = ""
+        if device.minor is None:
+            device.minor = index
+        return device
+
+    def _row(self, device: _Device, now: float) -> dict[str, Any]:
+        row = {**BLANK_DEVICE, "index": device.index, "minor": device.minor, "uuid": device.uuid, "name": device.name}
+        row.update(procs=[], error=device.error)
+        if device.handle is None:
+            return row
+        self._calls.where = f" of GPU {device.index}"
+        self._read(FAST, device, row)
+        if now - device.slow_m >= _SLOW_S and row["error"] is None:
+            device.slow = {}
+            self._read(SLOW, device, device.slow)
+            row["error"] = device.slow.pop("error", None)
+            device.slow_m = now
+        self._calls.where = ""
+        row.update(device.slow)
+        return row
+
+    def _read(self, readings: Sequence[Any], device: _Device, row: dict[str, Any]) -> None:
+        """Fill `row`. The first error is kept under "error"; the other fields are still read, unless the GPU itself is gone."""
+        for reading in readings:
+            try:
+                reading(self._calls, device.handle, row)
+            except pynvml.NVMLError as error:
+                if error.value in DRIVER_GONE:
+                    raise
+                row["error"] = row.get("error") or f"{error} ({self._calls.failed})"
+                if error.value in GPU_GONE:
+                    return

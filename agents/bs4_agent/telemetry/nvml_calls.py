@@ -1,0 +1,134 @@
+"""Single NVML calls and the fields of one GPU: which call is in flight, and which errors only mean "there is no such field"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pynvml
+
+# This GPU, driver or container has no such field: null, and not worth a word.
+_NO_SUCH_FIELD = frozenset(
+    (
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_NOT_FOUND,
+        pynvml.NVML_ERROR_NO_DATA,
+        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_DEPRECATED,
+    )
+)
+GPU_GONE = frozenset((pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_GPU_NOT_FOUND))
+DRIVER_GONE = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH))
+
+# Names as nvidia-smi prints them. gpu_idle (bit 0) is left out: an idle GPU is not throttled.
+_THROTTLE = (
+    (0x002, "applications_clocks_setting"),
+    (0x004, "sw_power_cap"),
+    (0x008, "hw_slowdown"),
+    (0x010, "sync_boost"),
+    (0x020, "sw_thermal_slowdown"),
+    (0x040, "hw_thermal_slowdown"),
+    (0x080, "hw_power_brake_slowdown"),
+    (0x100, "display_clock_setting"),
+)
+
+
+class NvmlCalls:
+    """Calls into pynvml by name. `where` (" of GPU 3") is set by the caller and completes what `in_flight` and `failed` say."""
+
+    def __init__(self) -> None:
+        self.in_flight = ""
+        self.failed = ""
+        self.where = ""
+
+    def invoke(self, name: str, *args: Any) -> Any:
+        """The call itself; pynvml.NVMLError rises, with `failed` naming it."""
+        self.in_flight = name + self.where
+        try:
+            return getattr(pynvml, name)(*args)
+        except pynvml.NVMLError:
+            self.failed = name
+            raise
+        finally:
+            self.in_flight = ""
+
+    def field(self, name: str, *args: Any) -> Any:
+        """The value, or None where no such field exists here; other errors rise."""
+        try:
+            return self.invoke(name, *args)
+        except pynvml.NVMLError as error:
+            if error.value in _NO_SUCH_FIELD:
+                return None
+            raise
+
+
+def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    rates = nvml.field("nvmlDeviceGetUtilizationRates", handle)
+    if rates is not None:
+        row["util"], row["mem_util"] = rates.gpu, rates.memory
+
+
+def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Version 2 leaves out what the driver reserves for itself (0.6 GiB on an H100); version 1 (drivers before 510) counts it as used."""
+    info = nvml.field("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
+    if info is None:
+        info = nvml.field("nvmlDeviceGetMemoryInfo", handle)
+    if info is not None:
+        row["mem_used"], row["mem_total"] = info.used, info.total
+
+
+def temperature(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    row["temp"] = nvml.field("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
+
+
+def power(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    row["power"] = _watts(nvml.field("nvmlDeviceGetPowerUsage", handle))
+
+
+def clocks(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    row["sm_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)
+    row["mem_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)
+
+
+def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    if reasons is None:  # the name before driver 535
+        reasons = nvml.field("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    row["throttle"] = None if reasons is None else [name for bit, name in _THROTTLE if reasons & bit]
+
+
+def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """Compute and graphics processes, one entry a pid. `mem` null where the driver does not tell (MIG, some containers)."""
+    used: dict[int, int | None] = {}
+    for kind in ("Compute", "Graphics"):
+        listed = nvml.field(f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
+        if listed is None:  # drivers before 510
+            listed = nvml.field(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
+        for process in listed or ():
+            known, more = used.get(process.pid), process.usedGpuMemory
+            used[process.pid] = more if known is None else max(known, more or 0)
+    row["procs"] = [{"pid": pid, "mem": mem} for pid, mem in used.items()]
+
+
+def power_limit(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    row["power_limit"] = _watts(nvml.field("nvmlDeviceGetEnforcedPowerLimit", handle))
+
+
+def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    kind, counter = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    row["ecc"] = nvml.field("nvmlDeviceGetTotalEccErrors", handle, kind, counter)
+
+
+#: What changes every second, and what does not.
+FAST = (utilization, memory, temperature, power, clocks, throttle, processes)
+SLOW = (power_limit, ecc)
+
+
+def text(value: str | bytes | None) -> str | None:
+    """Strings were bytes in older bindings."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else round(milliwatts / 1000, 1)

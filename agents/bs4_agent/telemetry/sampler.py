@@ -1,0 +1,149 @@
+"""One telemetry record a second: GPUs, host, and the processes of the known runs."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.clock import stamp
+from bs4_agent.errors import SpoolFull
+from bs4_agent.identity import Identity
+from bs4_agent.scope import Scope
+from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.host import HostSampler
+from bs4_agent.telemetry.kernel import KernelLog
+from bs4_agent.telemetry.ownership import attribute, nvml_pids
+from bs4_agent.telemetry.processes import ProcessTable, Snapshot
+
+_INTERVAL_S = 1.0
+# Processes are looked at every third tick: a cold pass over 60 of them is 1.6 ms, twice the rest of a tick with 8 GPUs.
+_PROCESSES_S = 2.9
+_FIRST_WAIT_S = 0.3
+
+
+@dataclass(frozen=True)
+class RunMembers:
+    """The processes of a run's attempt: (identity, component), dead ones included or not."""
+
+    run: str
+    attempt: int
+    members: Sequence[tuple[Identity, str | None]]
+
+
+class Sampler:
+    """Makes telemetry records and hands each to `streams_append`. `gpus` is closed by its owner, the rest by `close`."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        gpus: GuardedGpus,
+        table: ProcessTable,
+        streams_append: Callable[[dict[str, Any]], object],
+        runs: Callable[[], Sequence[RunMembers]],
+        paths: Callable[[], Sequence[Path]],
+    ) -> None:
+        self._scope = scope
+        self._gpus = gpus
+        self._table = table
+        self._append = streams_append
+        self._runs = runs
+        self._host = HostSampler(paths)
+        self._numbering = "unknown"
+        self._holders: dict[int, set[int]] = {}
+        self._holders_m = 0.0
+        self._monitors: set[int] = set()
+        self._hidden_files = False
+        self.dropped = 0
+        """Records that could not be written because the agent's disk is full. Telemetry is the first to go."""
+        kernel = KernelLog()
+        self._kernel_log = kernel.state
+        kernel.close()
+
+    def tick(self) -> dict[str, Any]:
+        """One record, in the shape of docs/architecture.md; nothing is written."""
+        runs = self._runs()
+        snapshot = self._table.snapshot(_PROCESSES_S)
+        gpus = self._attributed(snapshot, runs)
+        return {
+            **stamp(),
+            "gpus": gpus,
+            "host": self._host.sample(),
+            "runs": [_run_row(run, snapshot) for run in runs],
+            "coverage": self._coverage(gpus),
+        }
+
+    def run(self, stop: threading.Event) -> None:
+        """A record a second until `stop`. Ticks lie on a fixed monotonic grid: no drift; one that was missed is left out, not caught up."""
+        self._gpus.wait_first(_FIRST_WAIT_S)
+        self._host.wait_first(_FIRST_WAIT_S)
+        start = time.monotonic()
+        number = 0
+        while not stop.is_set():
+            record = self.tick()
+            try:
+                self._append(record)
+            except (SpoolFull, OSError):
+                self.dropped += 1
+            elapsed = time.monotonic() - start
+            number = max(number + 1, math.ceil(elapsed / _INTERVAL_S))
+            stop.wait(number * _INTERVAL_S - elapsed)
+
+    def close(self) -> None:
+        self._host.close()
+
+    def _attributed(self, snapshot: Snapshot, runs: Sequence[RunMembers]) -> dict[str, Any]:
+        gpus = self._gpus.latest()
+        gpus["xids"] = self._gpus.take_xids()
+        if gpus["pids"] == "unknown":
+            gpus["pids"] = self._numbering
+        owners = {identity: (run.run, component) for run in runs for identity, component in run.members}
+        self._look_for_holders(snapshot, nvml_pids(gpus) if gpus["devices"] else None)
+        result = attribute(gpus, snapshot, self._holders, owners.get, self._monitors)
+        self._numbering = str(result["pids"])
+        return result
+
+    def _look_for_holders(self, snapshot: Snapshot, named: set[int] | None) -> None:
+        """Anew with each snapshot. `named`: whom the driver names, None without GPUs."""
+        if named is None:
+            self._holders, self._monitors = {}, set()
+        elif snapshot.m != self._holders_m:
+            self._holders = self._table.holders(self._scope.dev, named)
+            self._monitors = self._table.monitors(self._scope.dev)
+            self._hidden_files = self._table.unreadable(self._scope.dev) > 0
+            self._holders_m = snapshot.m
+
+    def _coverage(self, gpus: Mapping[str, Any]) -> dict[str, str]:
+        """What cannot be seen here, so that nobody takes silence for health."""
+        return {
+            "kernel_log": self._kernel_log,
+            "xid_events": "visible" if self._gpus.xid_events else "hidden",
+            "gpu_processes": {"local": "by-pid", "foreign": "by-open-device"}.get(gpus["pids"], "unknown"),
+            "open_files": "partial" if self._hidden_files else "visible",
+        }
+
+
+def _run_row(run: RunMembers, snapshot: Snapshot) -> dict[str, Any]:
+    """The run's processes that still have an entry; a zombie is listed with its state and counts as dead."""
+    components = []
+    alive = False
+    for identity, component in run.members:
+        proc = snapshot.find(identity)
+        if proc is None:
+            continue
+        alive = alive or not proc.ended
+        components.append(
+            {
+                "component": component,
+                "pid": identity.pid,
+                "start_ticks": identity.start_ticks,
+                "cpu": proc.cpu,
+                "rss": proc.rss,
+                "state": proc.state,
+            }
+        )
+    return {"run": run.run, "attempt": run.attempt, "alive": alive, "components": components}
