@@ -1,0 +1,123 @@
+"""Which checkpoints exist, which of them are whole on every side, and what lies above a step.
+
+Nothing in prime-rl asks whether a checkpoint is complete: both generations resolve "latest" by directory name. What counts here is each
+writer's last-written marker.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bs4_agent.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
+
+_STEP = re.compile(r"step_(\d{1,12})")
+
+#: Size and newest mtime of parts that are whole, by directory and its mtime: a finished checkpoint is never written again, and walking
+#: a full run on a network disk every few seconds would cost more than everything else the agent does.
+_sizes: dict[Path, tuple[int, tuple[int, float]]] = {}
+_SIZES_MAX = 4096
+_SETTLED_S = 60.0
+
+
+def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
+    """Every step of the run found in any part, newest last. Cheap enough for every few seconds: markers are looked at each time (a
+    resume rests on them), sizes only where they can have changed."""
+    return scan(trainer.parts(spec))
+
+
+def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
+    """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's keep_last) count as absent."""
+    roots = {rule.root: step_directories(rule.root) for rule in rules}
+    steps = sorted({step for found in roots.values() for step in found})
+    return [_checkpoint(step, rules, roots) for step in steps]
+
+
+def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
+    """The newest step that is whole on every side, or None."""
+    return max((c for c in checkpoints if c.complete), key=lambda c: c.step, default=None)
+
+
+def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]:
+    """The step directories above `step` by part, oldest first, each exactly once: in the current generation's flat layout both halves of
+    a checkpoint share one directory, which is then under "trainer". Empty ones are included: a trainer sees them too."""
+    found: dict[str, list[Path]] = {}
+    for checkpoint in sorted(checkpoints, key=lambda c: c.step):
+        if checkpoint.step > step:
+            for part, directory in checkpoint.directories.items():
+                found.setdefault(part, []).append(directory)
+    return found
+
+
+def step_directories(root: Path) -> dict[int, Path]:
+    """`root/step_N` for every N, whatever is inside. A step directory that is a link to another disk is one too: the trainers follow it."""
+    found: dict[int, Path] = {}
+    try:
+        with os.scandir(root) as entries:
+            for entry in entries:
+                match = _STEP.fullmatch(entry.name)
+                if match is not None and entry.is_dir():
+                    found[int(match.group(1))] = root / entry.name
+    except (FileNotFoundError, NotADirectoryError):
+        return found
+    return found
+
+
+def _checkpoint(step: int, rules: Sequence[PartRule], roots: dict[Path, dict[int, Path]]) -> Checkpoint:
+    parts: dict[str, Path] = {}
+    missing: list[str] = []
+    directories: dict[str, Path] = {}
+    total, newest = 0, 0.0
+    for rule in rules:
+        directory = roots[rule.root].get(step)
+        if directory is not None and directory not in directories.values():
+            directories[rule.name] = directory
+        part = directory / rule.sub if directory is not None else None
+        if part is None or not part.is_dir():
+            missing += [rule.name] if rule.required else []
+            continue
+        whole = all((part / marker).exists() for marker in rule.markers)
+        missing += [rule.name] if rule.required and not whole else []
+        size, mtime = _measure(part, whole)
+        parts[rule.name] = part
+        total, newest = total + size, max(newest, mtime)
+    return Checkpoint(step, parts, missing, not missing, total, newest, directories)
+
+
+def _measure(part: Path, whole: bool) -> tuple[int, float]:
+    try:
+        stamp = part.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0, 0.0
+    known = _sizes.get(part)
+    if whole and known is not None and known[0] == stamp:
+        return known[1]
+    measured = size_of(part)
+    # A marker appears when its writing begins, and a file that grows in a subdirectory does not touch this one's mtime.
+    if whole and time.time() - measured[1] > _SETTLED_S:
+        if len(_sizes) >= _SIZES_MAX:
+            _sizes.clear()
+        _sizes[part] = (stamp, measured)
+    return measured
+
+
+def size_of(directory: Path) -> tuple[int, float]:
+    """Bytes of all files below `directory` and the newest mtime. Links are counted as links: what they point to is not the run's."""
+    total, newest = 0, 0.0
+    pending = [str(directory)]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    total += status.st_size
+                    newest = max(newest, status.st_mtime)
+        except FileNotFoundError:
+            continue
+    return total, newest

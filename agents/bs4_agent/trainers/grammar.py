@@ -1,0 +1,123 @@
+"""Rules that give log lines a meaning: each counts only in its own log, at its own level, and only when the whole line fits.
+
+A pattern is written as the line itself: `Step <step:i> | Time: <time_s>s{ | Max Vio: <max_vio>}`. `<name>` is a number, `<name:i>` an
+integer, `<name:d>` a duration such as `3m 3s`, `<name:w>` a word, `<name:t>` any text; what is called `<_...>` is passed over;
+`{...}` may be missing. All else stands for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_agent.trainers.base import Event, LogLine
+
+#: What Python's `f` and `e` formats print, NaN and infinities included.
+NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
+DURATION = r" *(?:\d+ms|\d+(?:\.\d+)?s|\d+m \d+s|\d+h \d+m|\d+d \d+h)"
+_TYPES = {"": NUMBER, "i": r"-?\d+", "d": DURATION, "w": r"\S+", "t": r".+?"}
+_PLACEHOLDER = re.compile(r"<([a-z_0-9]+)(?::([idwt]))?>")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
+
+
+def pattern(template: str) -> tuple[re.Pattern[str], Mapping[str, str]]:
+    """The template as a compiled expression, and the type of each name in it."""
+    types: dict[str, str] = {}
+    pieces: list[str] = []
+    position = 0
+    for match in _PLACEHOLDER.finditer(template):
+        pieces.append(_literal(template[position : match.start()]))
+        name, kind = match.group(1), match.group(2) or ""
+        types[name] = kind
+        pieces.append(f"(?P<{name}>{_TYPES[kind]})")
+        position = match.end()
+    pieces.append(_literal(template[position:]))
+    return re.compile("".join(pieces)), types
+
+
+def _literal(text: str) -> str:
+    """`text` for itself, except that braces open and close an optional part."""
+    return "".join({"{": "(?:", "}": ")?"}.get(char) or re.escape(char) for char in text)
+
+
+def number(text: str) -> float | str:
+    """A number of a line; NaN and infinities as the strings "nan", "inf" and "-inf", since JSON has none of them."""
+    return text.lstrip("-") if text.endswith("nan") else text if text.endswith("inf") else float(text)
+
+
+def seconds(text: str) -> float:
+    """`250ms`, `31.3s`, `3m 3s`, `1h 3m`, `2d 4h` in seconds."""
+    return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
+
+
+def _value(text: str, kind: str) -> Any:
+    if kind == "i":
+        return int(text)
+    if kind == "d":
+        return seconds(text)
+    return text if kind in ("w", "t") else number(text)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of a generation. `source`: trainer, orchestrator, inference or launcher; `level`: the only level it may have ("" for the
+    lines of a traceback, which have none); `constants` join the values of the line. `whole`: false where more text may follow."""
+
+    source: str
+    level: str
+    template: str
+    kind: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = True
+
+
+class Grammar:
+    """The rules of one generation, by source and level."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules: dict[tuple[str, str], list[tuple[Rule, re.Pattern[str], Mapping[str, str]]]] = {}
+        for rule in rules:
+            expression, types = pattern(rule.template)
+            self._rules.setdefault((rule.source, rule.level), []).append((rule, expression, types))
+
+    def event(self, source: str, line: LogLine) -> Event | None:
+        """What the line means in this log, or None."""
+        side = "inference" if source.startswith("inference") else source
+        # The launcher's output contains what `tail` shows of the trainer's log; torchrun's prefix gives those lines away.
+        if side == "launcher" and line.rank is not None:
+            return None
+        first, newline, rest = line.text.partition("\n")
+        event = self._match(side, line.level, first)
+        if not newline:
+            return event
+        # A JSON line carries its traceback; the last line of it is what a plain log would have as a line of its own.
+        error = rest.rstrip().rpartition("\n")[2].strip()
+        cause = self._match(side, "", error)
+        if cause is not None and (event is None or cause.kind == "gpu-memory"):
+            return cause
+        if event is not None and event.kind == "fatal":
+            return Event(event.kind, event.side, {**event.values, "error": error}, event.step)
+        return event
+
+    def _match(self, side: str, level: str, text: str) -> Event | None:
+        for rule, expression, types in self._rules.get((side, level), ()):
+            match = expression.fullmatch(text) if rule.whole else expression.match(text)
+            if match is not None:
+                return _event(rule, side, match, types)
+        return None
+
+
+def _event(rule: Rule, side: str, match: re.Match[str], types: Mapping[str, str]) -> Event:
+    found = {name: text for name, text in match.groupdict().items() if text is not None and not name.startswith("_")}
+    values = {**rule.constants, **{name: _value(text, types[name]) for name, text in found.items()}}
+    step = values.pop("step", None)
+    return Event(rule.kind, side, values, step)
+
+
+def sides_finished(events: Sequence[Event]) -> bool:
+    """Whether both the orchestrator's and the trainer's final line were seen. The launcher's own proves nothing: it also comes when the
+    orchestrator's teardown gave up with `os._exit(0)`."""
+    return {"orchestrator", "trainer"} <= {event.side for event in events if event.kind == "finished"}

@@ -1,0 +1,39 @@
+"""What the lines of vLLM, uvicorn and torch mean; both generations run them (vLLM 0.12 and 0.26, measured on 0.32)."""
+
+from __future__ import annotations
+
+from bs4_agent.trainers.grammar import Rule
+
+_NO_ROOM = "{ValueError: }Free memory on device{ <device:w>} (<free_gib>/<total_gib> GiB) on startup is less than"
+_OUT_OF_MEMORY = "<error:w>: CUDA out of memory."
+
+INFERENCE_RULES = (
+    Rule(
+        "inference",
+        "INFO",
+        "Engine <engine:w>: Avg prompt throughput: <prompt_tps> tokens/s, Avg generation throughput: <generation_tps> tokens/s, "
+        "Running: <running:i> reqs, Waiting: <waiting:i> reqs, <device:w> KV cache usage: <kv_cache>%",
+        "heartbeat",
+        whole=False,
+    ),
+    Rule("inference", "INFO", "Application startup complete.", "ready"),
+    Rule("inference", "INFO", "Shutting down", "terminating"),
+    Rule("inference", "ERROR", "<error:w>: EngineCore encountered an issue.", "inference-lost", whole=False),
+    Rule("inference", "ERROR", _NO_ROOM, "gpu-memory", whole=False),
+    Rule("inference", "", _NO_ROOM, "gpu-memory", whole=False),
+    Rule("inference", "ERROR", _OUT_OF_MEMORY, "gpu-memory", whole=False),
+    Rule("inference", "", _OUT_OF_MEMORY, "gpu-memory", whole=False),
+)
+
+#: torchrun's own words, and exceptions that end a trainer. They stand in its log without a header of prime-rl's.
+TORCH_RULES = (
+    Rule(
+        "trainer",
+        "ERROR",
+        "failed (exitcode: <code:i>) local_rank: <local_rank:i> (pid: <pid:i>)",
+        "child-failed",
+        {"process": "rank", "component": "rank"},
+        whole=False,
+    ),
+    Rule("trainer", "", _OUT_OF_MEMORY, "gpu-memory", whole=False),
+)

@@ -1,0 +1,209 @@
+"""Processes of prime-rl as /proc shows them: what each one is, and which command started a launcher.
+
+2026-01 sets no process titles, so argv tells. The current generation sets `PRIME-RL::Launcher` and the like, which overwrites argv and
+environment; what is left then are its parent (`uv run rl @ ...`) and those children that keep theirs (torchrun, tail).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from bs4_agent.trainers.base import Event
+from bs4_agent.trainers.settings import Arguments, Settings
+
+V2026_01 = "prime-rl-2026-01"
+CURRENT = "prime-rl"
+
+_TITLES = {
+    "PRIME-RL::Launcher": "launcher",
+    "PRIME-RL::Inference": "inference",
+    "PRIME-RL::EnvServer": "env-server",
+    "PRIME-RL::Orchestrator": "orchestrator",
+    # torchrun itself has no title; the processes that it starts call themselves Trainer.
+    "PRIME-RL::Trainer": "rank",
+}
+_TITLE_PREFIXES = {
+    "VLLM::EngineCore": "engine",
+    "VLLM::Worker": "worker",
+    "VLLM::APIServer": "inference",
+    "VLLM::DPCoordinator": "engine",
+    "Verifiers::EnvWorker": "env-server",
+}
+_SCRIPTS = {
+    "rl": "launcher",
+    "inference": "inference",
+    "vllm": "inference",
+    "orchestrator": "orchestrator",
+    "trainer": "trainer",
+    "torchrun": "trainer",
+    "env-server": "env-server",
+    "vllm-router": "router",
+}
+_MODULES = {
+    "prime_rl.rl": "launcher",
+    "prime_rl.entrypoints.rl": "launcher",
+    "prime_rl.inference.server": "inference",
+    "prime_rl.entrypoints.inference": "inference",
+    "prime_rl.orchestrator.orchestrator": "orchestrator",
+    "prime_rl.entrypoints.orchestrator": "orchestrator",
+    "prime_rl.trainer.rl.train": "rank",
+    "prime_rl.entrypoints.env_server": "env-server",
+    "torch.distributed.run": "trainer",
+}
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_PYTHON_FLAGS_WITH_VALUE = ("-X", "-W")
+
+# Keys that only one generation has, at the top level and below (prime-rl.md, part 4: no aliases exist in either direction).
+_OLD_KEYS = (
+    "inference_gpu_ids",
+    "trainer_gpu_ids",
+    "teacher_gpu_ids",
+    "wandb",
+    "max_async_level",
+    "bench",
+    "max_model_len",
+    "ckpt.resume_step",
+    "orchestrator.env",
+    "orchestrator.rollouts_per_example",
+    "orchestrator.sampling",
+    "orchestrator.client",
+    "orchestrator.buffer",
+    "inference.model",
+    "inference.parallel",
+    "inference.gpu_memory_utilization",
+)
+_NEW_KEYS = (
+    "run",
+    "monitors",
+    "deployment",
+    "resume",
+    "slurm",
+    "rollout_transport",
+    "log.json_logging",
+    "orchestrator.train",
+    "orchestrator.group_size",
+    "orchestrator.concurrency",
+    "inference.vllm",
+    "inference.router",
+    "inference.backend_port",
+)
+
+
+def component(cmdline: Sequence[str], comm: str) -> str | None:
+    """What a process of either generation is, by its title or argv. For the screen only."""
+    if not cmdline or not cmdline[0]:
+        return _titled(comm)
+    if named := _titled(cmdline[0]):
+        return named
+    program = Path(cmdline[0]).name
+    if program == "uv":
+        return "uv" if "run" in cmdline[1:3] else None
+    # Callers that only have the words of `ps` split the shell's argument; both forms are the launcher's `sh -c "tail -F ..."`.
+    if program == "tail" or (program in ("sh", "bash", "dash") and " ".join(cmdline[1:]).startswith("-c tail -F ")):
+        return "tail"
+    if program in _SCRIPTS:
+        return _SCRIPTS[program] if len(cmdline) > 1 else None
+    script, rest = _script(cmdline)
+    if script is None:
+        return None
+    return _MODULES.get(script) or (_SCRIPTS.get(Path(script).name) if rest else None)
+
+
+def _titled(title: str) -> str | None:
+    # comm keeps 15 characters: PRIME-RL::Launc.
+    for full, name in _TITLES.items():
+        if title == full or (len(title) == 15 and full.startswith(title)):
+            return name
+    return next((name for prefix, name in _TITLE_PREFIXES.items() if title.startswith(prefix) or prefix[:15] == title), None)
+
+
+def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """The script or module that a Python process runs and its arguments, or (None, ())."""
+    if not cmdline or not _PYTHON.fullmatch(Path(cmdline[0]).name):
+        return None, ()
+    index = 1
+    while index < len(cmdline):
+        word = cmdline[index]
+        if word == "-m":
+            return (cmdline[index + 1], cmdline[index + 2 :]) if index + 1 < len(cmdline) else (None, ())
+        if word in ("-c", "-"):
+            return None, ()
+        if not word.startswith("-"):
+            return word, cmdline[index + 1 :]
+        index += 2 if word in _PYTHON_FLAGS_WITH_VALUE else 1
+    return None, ()
+
+
+def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], Path | None] | None:
+    """The words after `rl` (or another `entry`) of a process that is one, and its script; None for every other process.
+
+    Understands `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @ cfg` and `uv run [options] rl @ cfg`.
+    """
+    if not cmdline:
+        return None
+    words: list[str] | None = None
+    script: Path | None = None
+    program = Path(cmdline[0])
+    if program.name == "uv" and "run" in cmdline[1:3]:
+        after = list(cmdline[list(cmdline).index("run") + 1 :])
+        words = after[after.index(entry) + 1 :] if entry in after else None
+    elif program.name == entry:
+        script, words = program, list(cmdline[1:])
+    else:
+        name, rest = _script(cmdline)
+        if name is not None and (Path(name).name == entry or _MODULES.get(name) == ("launcher" if entry == "rl" else entry)):
+            script, words = Path(name), list(rest)
+    # `rl` is a short name for anything; prime-rl's is followed by a file behind @.
+    return (words, script) if words is not None and "@" in words else None
+
+
+def generation(script: Path | None, cwd: Path, arguments: Arguments, settings: Settings) -> str | None:
+    """Which generation a launcher is: by the module its console script imports, else by keys that only one of them has."""
+    for candidate in (script, cwd / ".venv" / "bin" / "rl"):
+        if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
+            return found
+    given = [key for key, _ in arguments.options]
+    if any(key == new or key.startswith(f"{new}.") for key in given for new in _NEW_KEYS):
+        return CURRENT
+    if any(key == old or key.startswith(f"{old}.") for key in given for old in _OLD_KEYS):
+        return V2026_01
+    old = sum(settings.get(key) is not None for key in _OLD_KEYS)
+    new = sum(settings.get(key) is not None for key in _NEW_KEYS)
+    return None if old == new else V2026_01 if old > new else CURRENT
+
+
+def _by_entry_point(script: Path) -> str | None:
+    if str(script).endswith("prime_rl.rl"):
+        return V2026_01
+    if str(script).endswith("prime_rl.entrypoints.rl"):
+        return CURRENT
+    try:
+        with open(script, "rb") as handle:
+            head = handle.read(2048)
+    except OSError:
+        return None
+    if b"prime_rl.entrypoints.rl" in head:
+        return CURRENT
+    return V2026_01 if b"prime_rl.rl" in head else None
+
+
+def with_component(event: Event | None) -> Event | None:
+    """A launcher's `Error: Train env server x failed ...` with the component that it means."""
+    if event is None or event.kind != "child-failed" or "component" in event.values:
+        return event
+    process = str(event.values["process"]).lower()
+    name = "env-server" if "env server" in process else "inference" if "inference" in process else process
+    return Event(event.kind, event.side, {**event.values, "process": process, "component": name}, event.step)
+
+
+def reachable(host: str | None) -> str:
+    """How this machine reaches a server that listens on `host`; an address for everywhere includes the loopback."""
+    return "127.0.0.1" if host in (None, "", "0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in str(host) else str(host)  # noqa: S104
+
+
+def run_name(text: str) -> str:
+    """`text` as a name that can be a file name everywhere (paths.safe_name): other characters become `-`."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-")
+    return name or "run"

@@ -1,0 +1,238 @@
+"""Log lines taken apart: colours, torchrun prefixes, loguru headers, JSON lines, vLLM's and uvicorn's own formats, progress bars.
+
+Nothing here knows what a line means; that is the generation's business. Formats: prime-rl 2026-01-07 and 2026-08-21
+(`src/prime_rl/utils/logger.py` of each), vLLM 0.12 to 0.32, uvicorn, torch's glog-like lines.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from bs4_agent.trainers.base import LogLine
+
+#: Regular expressions see at most this much of a line. A completion printed on one line can have megabytes.
+LINE_CAP = 16 * 1024
+#: JSON is read up to here: its parser is linear, and a JSON line cut in the middle would lose its level and time.
+JSON_CAP = 256 * 1024
+
+DAY = 86400
+#: How far back a clock may step without a new day. Two hours cover the hour that a DST change takes back and ordinary disorder
+#: between threads; the price is that a silence of 22 to 24 hours reads as one of minutes unless `near` is given.
+SLACK = 2 * 3600
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+# torchrun --tee puts `[role][local rank]:` before every line, without a space; torch's own excepthook adds `[rank0]: `.
+_RANK = re.compile(r"\[(?:default|trainer|rank)(\d{1,5})\]:")
+# tqdm ends with no newline until it closes: what the same terminal gets next stands right behind the bar.
+_BAR = re.compile(r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *\S{1,32}/\S{1,32} \[[^\]\n]{1,120}\]")
+_LOGURU = re.compile(r"(\d\d:\d\d:\d\d) {1,4}(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) (.*)", re.DOTALL)
+# At level debug every line, whatever its own level, ends with where it came from.
+_ORIGIN = re.compile(r" \[([\w.<>-]{1,80})::\d{1,6}\]$")
+_VLLM = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) \[([^\]:\s]{1,120}):\d{1,6}\] ?(.*)", re.DOTALL)
+_VLLM_PROCESS = re.compile(r"\((?:\w{1,60}) pid=\d{1,10}\) ?")
+_UVICORN = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,9}(.*)", re.DOTALL)
+_GLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)\.\d{1,6} +\d{1,10} (\S{1,200}):\d{1,6}\] (.*)", re.DOTALL)
+_GLOG_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
+# Lines that belong to the record before them: indented ones (the per-environment lines `\t\t ╰─ env | ...` and traceback frames),
+# loguru's drawn frames, and the flush-left lines of a traceback, of which the last one names the exception.
+_CONTINUATION = re.compile(
+    r"[\t │╰├└>]|Traceback \(most recent call last\):|During handling of the above exception|The above exception was the direct cause"
+    r"|(?:[A-Za-z_][\w.]{0,120})?(?:Error|Exception|Interrupt|SystemExit|Timeout|Warning)(?::|$)"
+)
+
+
+def strip_ansi(text: str) -> str:
+    """`text` without colour, cursor and title sequences."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def visible(raw: bytes) -> bytes:
+    """What a terminal shows of a line: the part after the last carriage return that something follows."""
+    raw = raw.rstrip(b"\r\n")
+    return raw[raw.rfind(b"\r") + 1 :]
+
+
+def parse(source: str, raw: bytes) -> LogLine:
+    """One raw line (with or without its LF) of the log `source`. Never raises: bytes that are no UTF-8 become U+FFFD."""
+    raw = visible(raw)
+    text, rank = _without_ranks(strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace")))
+    if text.startswith("{") and (line := _json_line(raw, rank)) is not None:
+        return line
+    if (line := _loguru_line(text, rank)) is not None:
+        return line
+    if (bar := _BAR.match(text)) and (line := _loguru_line(text[bar.end() :], rank)) is not None:
+        return line
+    if (line := _foreign_line(source, text, rank)) is not None:
+        return line
+    return LogLine(text=text, rank=rank, continuation=_CONTINUATION.match(text) is not None)
+
+
+def _without_ranks(text: str) -> tuple[str, int | None]:
+    """`text` without up to two rank prefixes (torchrun's around torch's) and the rank that the outer one names."""
+    rank = None
+    for _ in range(2):
+        match = _RANK.match(text)
+        if match is None:
+            break
+        rank = int(match.group(1)) if rank is None else rank
+        text = text[match.end() :]
+        if match.group(0).startswith("[rank"):
+            text = text.removeprefix(" ")
+    return text, rank
+
+
+def _loguru_line(text: str, rank: int | None) -> LogLine | None:
+    match = _LOGURU.fullmatch(text)
+    if match is None:
+        return None
+    clock, level, message = match.groups()
+    origin = _ORIGIN.search(message, max(0, len(message) - 100))
+    logger = ""
+    if origin is not None:
+        logger = origin.group(1).removesuffix(".py")
+        message = message[: origin.start()]
+    return LogLine(text=message, level=level, clock=clock, rank=rank, logger=logger)
+
+
+def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
+    """vLLM, uvicorn (in the inference log only: elsewhere `ERROR: ...` is anybody's print) and torch's C++ style."""
+    process = _VLLM_PROCESS.match(text)
+    rest = text[process.end() :] if process else text
+    if match := _VLLM.fullmatch(rest):
+        level, clock, file, message = match.groups()
+        return LogLine(text=message, level=level, clock=clock, rank=rank, logger=_module(file))
+    if source.startswith("inference") and (match := _UVICORN.fullmatch(rest)):
+        return LogLine(text=match.group(2), level=match.group(1), rank=rank, logger="uvicorn")
+    if match := _GLOG.fullmatch(rest):
+        letter, clock, file, message = match.groups()
+        return LogLine(text=message, level=_GLOG_LEVELS[letter], clock=clock, rank=rank, logger=_module(file))
+    if process is not None:
+        return LogLine(text=rest, rank=rank, continuation=_CONTINUATION.match(rest) is not None)
+    return None
+
+
+def _module(file: str) -> str:
+    """`vllm/v1/engine/core.py` and `core.py` are the logger `core`, as JSON lines call it."""
+    return file.rpartition("/")[2].removesuffix(".py")
+
+
+def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
+    """A line of `--log.json-logging`: `{timestamp, level, message, module, function, line, [tag], [exception], [extra]}`, or a progress
+    record `{timestamp, level, type: progress, desc, current, total, percent, [step]}`."""
+    raw = raw[raw.find(b"{") :]
+    try:
+        row: Any = json.loads(raw.decode("utf-8", "replace")) if len(raw) <= JSON_CAP else _json_head(raw)
+    except (ValueError, RecursionError):  # ten thousand nested braces are a RecursionError
+        # A caller may have cut a line that it found too long; a short one is still being written and waits for its end.
+        row = _json_head(raw) if len(raw) > LINE_CAP else None
+    if not isinstance(row, dict) or not isinstance(row.get("timestamp"), str) or not isinstance(row.get("level"), str):
+        return None
+    timestamp, clock = _iso(row["timestamp"])
+    if row.get("type") == "progress":
+        return LogLine(_progress(row), row["level"], clock, timestamp, rank, "progress")
+    if not isinstance(row.get("message"), str):
+        return None
+    text = strip_ansi(row["message"])[: LINE_CAP // 2]
+    if isinstance(row.get("exception"), str):
+        # The exception's own line is the last one: of a long traceback the end is what counts.
+        text = f"{text}\n{row['exception'].rstrip()[-LINE_CAP // 2 :]}"
+    return LogLine(text, row["level"], clock, timestamp, rank, str(row.get("module") or ""))
+
+
+_JSON_HEAD = re.compile(rb'\{"timestamp": "([^"\\]{1,40})", "level": "([A-Z]{1,10})", "message": "((?:[^"\\]|\\.)*)')
+
+
+def _json_head(raw: bytes) -> dict[str, str] | None:
+    """Time, level and the beginning of the message of a JSON line that is too long to be read, or None when it is none."""
+    match = _JSON_HEAD.match(raw[:LINE_CAP])
+    if match is None:
+        return None
+    timestamp, level, message = (part.decode("utf-8", "replace") for part in match.groups())
+    return {"timestamp": timestamp, "level": level, "message": message.replace("\\n", "\n").replace('\\"', '"')}
+
+
+def _progress(row: dict[str, Any]) -> str:
+    step = f" (step {row['step']})" if isinstance(row.get("step"), int) else ""
+    return f"{row.get('desc')}: {row.get('percent')}% {row.get('current')}/{row.get('total')}{step}"
+
+
+def _iso(text: str) -> tuple[float | None, str | None]:
+    """Wall seconds and HH:MM:SS of an ISO timestamp; the seconds are None without an offset, because the zone is then unknown."""
+    try:
+        # Python 3.10 does not read the Z that later ones take for UTC.
+        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    except ValueError:
+        return None, None
+    return (moment.timestamp() if moment.tzinfo is not None else None), moment.strftime("%H:%M:%S")
+
+
+class Clock:
+    """Gives back the date to lines that carry only HH:MM:SS.
+
+    `anchor_wall`: wall seconds near the first line, within half a day: the attempt's start, or what `first_anchor` computes from a
+    finished file's mtime. `tz`: the run's UTC offset in seconds; None takes this machine's at the anchor. The offset is taken once, so
+    after a DST change times are off by that hour and the order stays.
+    """
+
+    def __init__(self, anchor_wall: float, tz: int | None = None) -> None:
+        self.tz = utc_offset(anchor_wall) if tz is None else tz
+        self._last = anchor_wall
+        self._started = False
+
+    def resolve(self, clock: str, near: float | None = None) -> float:
+        """Wall seconds of a line that says `clock`.
+
+        A line may be up to two hours older than the newest one before it (threads, DST); anything earlier in the day is the next day.
+        `near`: wall seconds known to lie within half a day of this line (the file's mtime when a live line was read), which also
+        bridges several silent days; leave it out for a backlog, whose lines may be older than the file's mtime by days.
+        ValueError when `clock` is no time of day.
+        """
+        second = seconds_of_day(clock) - self.tz
+        if near is not None or not self._started:
+            wall = _nearest(second, self._last if near is None else near)
+        else:
+            wall = second + DAY * math.ceil((self._last - SLACK - second) / DAY)
+        self._last = wall if near is not None or not self._started else max(wall, self._last)
+        self._started = True
+        return wall
+
+
+def first_anchor(clocks: Iterable[str], mtime: float, tz: int | None = None) -> float:
+    """The anchor for the first line of a finished file whose last line was written at `mtime`: counts the midnights in between."""
+    offset = utc_offset(mtime) if tz is None else tz
+    counter: Clock | None = None
+    first = last = 0.0
+    for clock in clocks:
+        if counter is None:
+            # Any day will do as a start; only the distance between first and last line is wanted.
+            counter = Clock(_nearest(seconds_of_day(clock) - offset, mtime), offset)
+            first = last = counter.resolve(clock)
+        else:
+            last = max(last, counter.resolve(clock))
+    if counter is None:
+        return mtime
+    return first - last + _nearest(last, mtime)
+
+
+def seconds_of_day(clock: str) -> int:
+    """HH:MM:SS as seconds since midnight; ValueError otherwise."""
+    hours, minutes, seconds = (int(part) for part in clock.split(":"))
+    if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds <= 60):
+        raise ValueError(f"{clock!r} is not a time of day")
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def utc_offset(wall: float) -> int:
+    """This machine's UTC offset at `wall`, in seconds."""
+    return time.localtime(wall).tm_gmtoff
+
+
+def _nearest(second: float, wall: float) -> float:
+    """The time closest to `wall` that equals `second` modulo a day."""
+    return second + DAY * round((wall - second) / DAY)

@@ -1,0 +1,261 @@
+"""prime-rl as of 2026-08-21 (559b44772), the current generation: one flat directory per run, JSON logs, a log directory per attempt."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bs4_agent.checkpoints.inventory import scan
+from bs4_agent.errors import NotApplicable
+from bs4_agent.trainers import launcher, lines, settings
+from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.command import checkpointing, named, resolved
+from bs4_agent.trainers.grammar import Grammar, sides_finished
+from bs4_agent.trainers.prime_rl_lines import RULES
+from bs4_agent.trainers.prime_rl_metrics import record
+from bs4_agent.trainers.settings import BadConfig, Settings
+
+#: Options that the spec decides, and those that this generation must never get from here.
+_OWNED = ("output_dir", "run.name", "resume", "resume.step", "resume.dir", "clean", "log.json_logging")
+#: Progress records of JSON logs; `lines` puts them into words.
+_PROGRESS = re.compile(r"(?P<desc>.{1,200}): (?P<percent>\d+)% (?P<current>\d+)/(?P<total>\d+)(?: \(step (?P<step>\d+)\))?")
+_ATTEMPT = re.compile(r"attempt_(\d{1,9})")
+#: What "resume" means when no step is named.
+_LATEST = -1
+
+
+class PrimeRl:
+    """The current generation. Steps count from 1, policy versions from 0."""
+
+    id = launcher.CURRENT
+    title = "prime-rl"
+    first_step = 1
+    # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s for each that does not listen
+    # (prime-rl.md 1.2 says to wait at least 90).
+    stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))
+
+    _grammar = Grammar(RULES)
+
+    def command(self, spec: LaunchSpec) -> list[str]:
+        """`uv run rl @ CONFIG ... --output-dir OUT --run.name NAME --log.json-logging --ckpt [--ckpt.interval N] [--resume.step N]`.
+
+        Never `--clean` (it removes the run directory with its checkpoints; a config that asks for it is overruled) and never a bare
+        `--resume` (it takes the largest directory, whole or not). Values that a component's own table sets are not set again: this
+        generation refuses a shared option that disagrees with one.
+
+        Errors: BadConfig for a resume at 0 (steps count from 1), or for a config or options that resume although the spec starts
+        afresh; NotApplicable for Slurm.
+        """
+        if spec.argv:
+            return list(spec.argv)
+        current = settings.of(spec)
+        _refuse(spec, current)
+        words = ["uv", "run", "rl", *named(spec, current), *settings.without(spec.overrides, _OWNED)]
+        words += ["--output-dir", str(spec.output_dir), "--run.name", spec.trainer_name or spec.run]
+        if not any(isinstance(current.get(f"{part}.log.json_logging"), bool) for part in ("trainer", "orchestrator", "inference")):
+            words.append("--log.json-logging")
+        words += checkpointing(current)
+        if current.get("clean") not in (None, False):
+            words.append("--no-clean")
+        if spec.resume is not None:
+            words += ["--resume.step", str(spec.resume)]
+            # The two exclude each other, and the file's resume.dir cannot be dropped in any other way.
+            words += ["--resume.dir", "None"] if current.get("resume.dir") is not None else []
+        return words
+
+    def layout(self, spec: LaunchSpec) -> RunLayout:
+        run = self._run_dir(spec)
+        checkpoints = run / "checkpoints"
+        elsewhere = self._checkpoint_dir(spec, run)
+        return RunLayout(
+            output_dir=spec.output_dir,
+            run_dir=run,
+            trainer_checkpoints=checkpoints if elsewhere is None else elsewhere / "checkpoints",
+            # The orchestrator has no such option and stays in the run directory.
+            orchestrator_checkpoints=checkpoints,
+            broadcasts=run / "broadcasts",
+            rollouts=run / "rollouts",
+            fresh_needs_empty=True,
+            weights=None,
+        )
+
+    def _run_dir(self, spec: LaunchSpec) -> Path:
+        name = settings.of(spec, watching=True).text("run.dir") or spec.trainer_name or spec.run
+        return spec.output_dir / name
+
+    def _checkpoint_dir(self, spec: LaunchSpec, run: Path) -> Path | None:
+        """`ckpt.output_dir`, from the run's own resolved config where it exists."""
+        table = _resolved(run, "trainer").get("ckpt")
+        given = table.get("output_dir") if isinstance(table, Mapping) else None
+        text = given or settings.of(spec, watching=True).text("ckpt.output_dir", "trainer.ckpt.output_dir")
+        return spec.cwd / str(text) if text else None
+
+    def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
+        """The newest attempt's files, by their real names: `logs/latest` moves on with the next attempt, `attempt_N` stays this one's."""
+        if spec.component != "rl":
+            return []
+        logs = _newest_attempt(self._run_dir(spec) / "logs")
+        sources = [LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")]
+        for split, prefix in (("train", "env-"), ("eval", "env-eval-")):
+            root = logs / "envs" / split
+            for path in sorted(root.rglob("*.log")):
+                # An environment's name may contain `/` (owner/name), which is then a directory here.
+                name = str(path.relative_to(root).with_suffix(""))
+                sources.append(LogSource(prefix + launcher.run_name(name), path))
+        return sources
+
+    def parse_line(self, source: str, raw: bytes) -> LogLine:
+        return lines.parse(source, raw)
+
+    def event(self, source: str, line: LogLine) -> Event | None:
+        if line.logger == "progress" and source == "orchestrator" and (match := _PROGRESS.fullmatch(line.text)):
+            found = {name: text for name, text in match.groupdict().items() if text is not None and name != "step"}
+            step = match.group("step")
+            values = {name: text if name == "desc" else int(text) for name, text in found.items()}
+            return Event("heartbeat", source, values, None if step is None else int(step))
+        return launcher.with_component(self._grammar.event(source, line))
+
+    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
+        return launcher.component(cmdline, comm)
+
+    def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
+        """`rl @ cfg ...` of which something says that it is this generation, and whose run has a name in its options or config.
+
+        A running launcher overwrites its argv with its title within seconds, and an automatic name stands nowhere in its command: for
+        both, `registry.recognise_tree` looks at the processes around it.
+        """
+        found = launcher.launch_words(cmdline)
+        spec = resolved(self.id, found[0], cwd) if found is not None else None
+        if found is None or spec is None:
+            return None
+        current = settings.of(spec, watching=True)
+        if launcher.generation(found[1], cwd, current.arguments, current) != launcher.CURRENT:
+            return None
+        return described(spec) if current.text("run.dir", "run.name") is not None else None
+
+    def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
+        """Both halves, each with its last-written file: DCP's `.metadata`, and progress.pt, which appears by a rename."""
+        where = self.layout(spec)
+        return (
+            PartRule("trainer", where.trainer_checkpoints, "trainer", (".metadata",)),
+            PartRule("orchestrator", where.orchestrator_checkpoints, "orchestrator", ("progress.pt",)),
+        )
+
+    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
+        return scan(self.parts(spec))
+
+    def resume_requested(self, spec: LaunchSpec) -> int | None:
+        return spec.resume if spec.resume is not None else _asked(settings.of(spec, watching=True))
+
+    def inference_url(self, spec: LaunchSpec) -> str:
+        """The engine itself, not the router in front of it: admin calls go there too, and the router answers for an engine that hangs.
+
+        With a router (the default) the engine is on backend_port, which is server.port + 100 unless set. The resolved config that the
+        launcher wrote wins over the file it was started with.
+        """
+        written = _resolved(self._run_dir(spec), "inference")
+        current = Settings({"inference": written}) if written else settings.of(spec, watching=True)
+        if current.get("inference") is None and (base := current.first(*_CLIENT)) is not None:
+            parts = urlsplit(str(base[0] if isinstance(base, list) else base).strip("[]'\" "))
+            return f"{parts.scheme}://{parts.netloc}"
+        port = current.integer("inference.server.port") or 8000
+        if not current.null("inference.router"):
+            port = current.integer("inference.backend_port") or port + 100
+        return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
+
+    def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        router = settings.of(spec, watching=True).integer("inference.server.port") or 8000
+        return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
+
+    def max_steps(self, spec: LaunchSpec) -> int | None:
+        return settings.of(spec, watching=True).integer("max_steps", "trainer.max_steps", "orchestrator.max_steps")
+
+    def good_end(self, events: Sequence[Event]) -> bool:
+        return sides_finished(events)
+
+    def metrics_path(self, spec: LaunchSpec) -> Path | None:
+        name = settings.of(spec, watching=True).text("monitors.file.path", "trainer.monitors.file.path")
+        return self._run_dir(spec) / (name or "metrics.jsonl")
+
+    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        return record(row)
+
+
+#: Where the orchestrator finds a server that the launcher does not start; the admin address is the engine, the other may be a router.
+_CLIENT = ("orchestrator.model.client.admin_base_url", "orchestrator.model.client.base_url")
+
+
+def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
+    """`spec` (as its words alone tell it) with what its config adds: where it writes, what it is called, the step it resumed from.
+
+    `run_dir`: the directory that its processes were seen to use, which wins and also tells an automatic name.
+    """
+    current = settings.of(spec, watching=True)
+    out = spec.cwd / (current.text("output_dir") or "outputs")
+    name, directory = current.text("run.name"), current.text("run.dir", "run.name")
+    if run_dir is not None and run_dir != out / (directory or ""):
+        out, directory = (out, str(run_dir.relative_to(out))) if out in run_dir.parents else (run_dir.parent, run_dir.name)
+    directory = directory or spec.config.stem
+    name = name or directory
+    asked = _asked(current)
+    overrides = settings.without(spec.overrides, (*_OWNED, "run.dir"))
+    overrides += ["--run.dir", directory] if directory != name else []
+    overrides += ["--resume"] if asked == _LATEST else []  # "the latest" is no step; it stays visible as what was asked for
+    return dataclasses.replace(
+        spec,
+        run=launcher.run_name(directory),
+        output_dir=out,
+        trainer_name=name,
+        resume=None if asked == _LATEST else asked,
+        overrides=tuple(overrides),
+    )
+
+
+def _refuse(spec: LaunchSpec, current: Settings) -> None:
+    """What must not be launched from here."""
+    if current.get("slurm") is not None:
+        raise NotApplicable(f"{spec.run} is a Slurm job by its config; submit it by hand, it can be watched but not started from here.")
+    if current.get("dry_run") not in (None, False):
+        raise BadConfig(f"{spec.run} would only be a dry run, which cleans the run directory all the same; remove dry_run.")
+    asked = _asked(current)
+    if spec.resume is not None and spec.resume < 1:
+        raise BadConfig(f"prime-rl counts steps from 1, so {spec.run} cannot resume from step {spec.resume}; start it afresh.")
+    if spec.resume is None and asked is not None:
+        what = "the largest step directory, whole or not" if asked == _LATEST else f"step {asked}"
+        raise BadConfig(
+            f"{spec.run} is to start afresh, but its config or options resume from {what}; remove that, or resume from an explicit step "
+            "(`bs4-console checkpoints list` shows the complete ones)."
+        )
+
+
+def _asked(current: Settings) -> int | None:
+    """The step that config and options resume from, -1 for the latest, None to start afresh."""
+    if current.get("resume") in (None, False):
+        return None
+    if (step := current.integer("resume.step")) is not None:
+        return step
+    number = Path(current.text("resume.dir") or "").name.removeprefix("step_")
+    return int(number) if number.isdigit() else _LATEST
+
+
+def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
+    """The config that the launcher resolved for a component, empty before it did. A half-written file counts as not there yet."""
+    try:
+        data = json.loads((run_dir / "configs" / f"{component}.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _newest_attempt(logs: Path) -> Path:
+    """`logs/attempt_N` that `latest` points to; without the link the largest N, and before the first launch attempt_1."""
+    latest = logs / "latest"
+    if latest.is_symlink() and _ATTEMPT.fullmatch(str(target := latest.readlink())) and (logs / target).is_dir():
+        return logs / target
+    numbers = [int(match.group(1)) for path in logs.glob("attempt_*") if (match := _ATTEMPT.fullmatch(path.name))]
+    return logs / f"attempt_{max(numbers, default=1)}"

@@ -1,0 +1,101 @@
+"""What the lines of the 2026-01-07 generation mean."""
+
+from __future__ import annotations
+
+from bs4_agent.trainers.grammar import Rule
+from bs4_agent.trainers.inference_lines import INFERENCE_RULES, TORCH_RULES
+
+TRAINER = (
+    Rule(
+        "trainer",
+        "SUCCESS",
+        "Step <step:i> | Time: <time_s>s | Loss: <loss> | Entropy: <entropy> | Mismatch KL: <mismatch_kl> | Grad. Norm: <grad_norm>"
+        " | LR: <lr> | Throughput: <throughput> tokens/s | MFU: <mfu>% | Peak Mem.: <peak_mem_gib> GiB{ | Max Vio: <max_vio>}",
+        "step",
+    ),
+    Rule("trainer", "INFO", "Starting RL trainer in", "starting", {"what": "process"}, whole=False),
+    Rule("trainer", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
+    Rule(
+        "trainer",
+        "INFO",
+        "Starting from step <step:i> (total_tokens=<total_tokens:i>, total_samples=<total_samples:i>)",
+        "starting",
+        {"what": "position"},
+    ),
+    Rule("trainer", "INFO", "Starting training loop (max_steps=<max_steps:i>)", "starting", {"what": "loop"}),
+    Rule("trainer", "INFO", "Starting training loop (max_steps=infinite)", "starting", {"what": "loop"}),
+    Rule("trainer", "INFO", "Saving checkpoint at step <step:i>", "save", {"part": "trainer"}),
+    Rule("trainer", "INFO", "Saving weight checkpoint at step <step:i>", "save", {"part": "weights"}),
+    Rule("trainer", "INFO", "Writing final checkpoint", "save", {"part": "trainer"}),
+    Rule("trainer", "INFO", "Writing final weight checkpoint", "save", {"part": "weights"}),
+    Rule("trainer", "WARNING", "Timeout waiting for enough tokens to pack", "waiting-batch"),
+    # Only at level debug, every 10 s: the one line that names the step the packer polls for.
+    Rule(
+        "trainer",
+        "DEBUG",
+        "Looking for batches in [PosixPath('<path:t>step_<step:i>/rollouts.bin')]{ (waiting <waited_s>s)}",
+        "waiting-batch",
+    ),
+    Rule("trainer", "ERROR", "An error has been caught in function '<function:t>',", "fatal", whole=False),
+    Rule("trainer", "", "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>", "fatal"),
+    Rule("trainer", "SUCCESS", "RL trainer finished!", "finished"),
+)
+
+ORCHESTRATOR = (
+    Rule(
+        "orchestrator",
+        "SUCCESS",
+        "Step <step:i> | Time: <time_s>s | Reward: <reward> |{ Val. Reward: <val_reward> |} Throughput: <throughput> tokens/s"
+        " | Seq. Length: <seq_len> tokens/sample | Async Level: <async_level:i> | Max. Off-Policy Level: <off_policy:i>",
+        "step",
+    ),
+    Rule(
+        "orchestrator",
+        "SUCCESS",
+        "Evaluated <env:w> in <time_s>s (Avg@<k:i>=<reward>{, Pass@<pass_k:i>: <pass_rate>{<_more:t>}}, Completion Length: <completion_len>"
+        " (±<completion_std>, ∈[<completion_min>, <completion_max>]), Truncated: <truncation>%)",
+        "eval",
+    ),
+    Rule("orchestrator", "INFO", "Starting orchestrator", "starting", {"what": "process"}),
+    Rule("orchestrator", "INFO", "Starting orchestrator loop (max_steps=<max_steps:i>)", "starting", {"what": "loop"}),
+    Rule("orchestrator", "INFO", "Starting orchestrator step <step:i>", "start-step"),
+    Rule("orchestrator", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
+    Rule("orchestrator", "INFO", "Training from scratch. Resetting weights to base model", "starting", {"what": "scratch"}),
+    Rule("orchestrator", "INFO", "Saving checkpoint at step <step:i>", "save", {"part": "orchestrator"}),
+    Rule("orchestrator", "INFO", "Writing final checkpoint", "save", {"part": "orchestrator"}),
+    Rule("orchestrator", "INFO", "Waiting for inference pool to be ready", "waiting-inference"),
+    Rule("orchestrator", "SUCCESS", "Inference pool ready", "ready"),
+    Rule(
+        "orchestrator",
+        "WARNING",
+        "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>",
+        "waiting-inference",
+    ),
+    Rule("orchestrator", "ERROR", "Inference server is not ready after <waited_s> (>", "inference-lost", whole=False),
+    Rule(
+        "orchestrator",
+        "INFO",
+        "Hit async barrier because we are ><async_level:i> step(s) async. Waiting for checkpoint <checkpoint:i>",
+        "barrier",
+    ),
+    Rule("orchestrator", "WARNING", "Cancelled <count:i> old rollout requests", "cancelled", whole=False),
+    Rule("orchestrator", "WARNING", "Rollout failed: <error:t>", "rollout-failed"),
+    Rule(
+        "orchestrator", "ERROR", "Eval subprocess failed with exit code <code:i>", "child-failed", {"process": "eval", "component": "eval"}
+    ),
+    Rule("orchestrator", "ERROR", "An error has been caught in function '<function:t>',", "fatal", whole=False),
+    Rule("orchestrator", "", "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>", "fatal"),
+    Rule("orchestrator", "SUCCESS", "Orchestrator finished.", "finished"),
+)
+
+LAUNCHER = (
+    Rule("launcher", "INFO", "Starting RL run", "starting", {"what": "process"}),
+    Rule("launcher", "SUCCESS", "Startup complete. Showing trainer logs...", "starting", {"what": "complete"}),
+    Rule("launcher", "ERROR", "Error: <process:t> failed with exit code <code:i>", "child-failed", whole=False),
+    Rule("launcher", "ERROR", "Error occurred: <error:t>", "fatal"),
+    Rule("launcher", "ERROR", "Terminating all processes...", "terminating"),
+    Rule("launcher", "WARNING", "Received interrupt signal, terminating all processes...", "terminating", {"signal": "SIGINT"}),
+    Rule("launcher", "SUCCESS", "RL training finished!", "finished"),
+)
+
+RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE_RULES, *TORCH_RULES)

@@ -1,0 +1,65 @@
+"""metrics.jsonl of the current generation: `{"step": N, "time": <unix>, ...}`, several rows a step, appended by trainer and orchestrator.
+
+Better numbers than the log's rounded ones, but without NaN and infinities, which its writer drops: those stand only in the step line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+#: Key of the file -> key of a steps record and the factor to its unit.
+_TRAINER = {
+    "time/step": ("time_s", 1.0),
+    "loss/mean": ("loss", 1.0),
+    "entropy/all/mean": ("entropy", 1.0),
+    "mismatch_kl/all/mean": ("mismatch_kl", 1.0),
+    "optim/grad_norm": ("grad_norm", 1.0),
+    "optim/lr": ("lr", 1.0),
+    "perf/throughput": ("throughput", 1.0),
+    "perf/mfu": ("mfu", 1.0),
+    "perf/peak_memory": ("peak_mem_gib", 1.0),
+}
+_ORCHESTRATOR = {
+    "time/step": ("time_s", 1.0),
+    "off_policy/max": ("off_policy", 1.0),
+    "train/agg/all/has_error/mean": ("error", 100.0),
+}
+# Per agent of the environment. The step line shows the mean over all of them, which is this number only where there is one agent.
+_AGENT = re.compile(r"train/agg/effective/([^/]+)/(reward|is_truncated|is_trainable)/mean")
+_AGENT_KEYS = {"reward": ("reward", 1.0), "is_truncated": ("truncation", 100.0), "is_trainable": ("trainable", 100.0)}
+# `time/step` is in rows of both sides; these are not.
+_ORCHESTRATOR_ONLY = ("progress/tokens", "time/pack", "off_policy/max")
+_TRAINER_ONLY = ("time/forward_backward", "perf/throughput", "optim/lr", "loss/mean", "entropy/all/mean")
+
+
+def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`row` as `{side, step, log_t, ...}` under a steps record's keys; None for a row that has none of them (eval, system, dispatcher)."""
+    step, wall = row.get("step"), row.get("time")
+    if not isinstance(step, (int, float)) or isinstance(step, bool) or not isinstance(wall, (int, float)):
+        return None
+    if any(key in row for key in _ORCHESTRATOR_ONLY):
+        values = {**_picked(row, _ORCHESTRATOR), **_agents(row)}
+        side = "orchestrator"
+    elif any(key in row for key in _TRAINER_ONLY):
+        values = _picked(row, _TRAINER)
+        side = "trainer"
+    else:
+        return None
+    return {"side": side, "step": int(step), "log_t": float(wall), **values} if values else None
+
+
+def _picked(row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+    return {name: float(row[key]) * factor for key, (name, factor) in keys.items() if _is_number(row.get(key))}
+
+
+def _agents(row: Mapping[str, Any]) -> dict[str, float]:
+    matches = [match for key in row if (match := _AGENT.fullmatch(key)) and _is_number(row[key])]
+    if len({match.group(1) for match in matches}) != 1:
+        return {}
+    return {_AGENT_KEYS[m.group(2)][0]: float(row[m.group(0)]) * _AGENT_KEYS[m.group(2)][1] for m in matches}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

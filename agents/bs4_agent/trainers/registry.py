@@ -1,0 +1,164 @@
+"""Trainer ids to trainers, and launchers that somebody started by hand to the spec of their run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bs4_agent.errors import BadRequest
+from bs4_agent.trainers import launcher, settings
+from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.trainers.command import resolved, standalone_inference
+from bs4_agent.trainers.prime_rl import PrimeRl, described
+from bs4_agent.trainers.prime_rl_2026_01 import PrimeRl2026_01
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+
+_TRAINERS: Mapping[str, Trainer] = {trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl())}
+
+
+class Proc(NamedTuple):
+    """One process as /proc shows it. `cmdline` is never split again: words with spaces are one."""
+
+    pid: int
+    ppid: int
+    cmdline: Sequence[str]
+    cwd: Path
+
+
+def ids() -> tuple[str, ...]:
+    return tuple(_TRAINERS)
+
+
+def get(id_: str) -> Trainer:
+    """BadRequest for an id that is none."""
+    try:
+        return _TRAINERS[id_]
+    except KeyError:
+        raise BadRequest(f"There is no trainer {id_!r}; choose one of {', '.join(ids())}.") from None
+
+
+def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
+    """The spec of one process's command line, or None when it is no launcher, or not enough of it can be seen (`recognise_tree`)."""
+    for trainer in _TRAINERS.values():
+        if (spec := trainer.recognise(cmdline, cwd)) is not None:
+            return spec
+    return None
+
+
+def recognise_tree(
+    procs: Sequence[tuple[int, int, Sequence[str], Path]], environ: Callable[[int], Mapping[str, str]] | None = None
+) -> list[tuple[int, LaunchSpec]]:
+    """(launcher's pid, spec) of every run among `procs` (pid, parent, cmdline, cwd), and of inference servers started apart from one.
+
+    The current launcher hides its command behind a title. Then its `uv run` parent tells it, or the environment that torchrun still
+    shows (`WANDB_ARGS` is the launcher's argv); `environ` reads one process's environment, {} where that is not allowed. Where only the
+    run directory can be seen, the spec's config is unknown (`Path()`): the run can be watched, and launched again once it is named.
+    Slurm and multi-node launchers are recognised like any other.
+    """
+    table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
+    found: dict[int, LaunchSpec] = {}
+    for proc in table.values():
+        if (spec := _launcher(proc, table, environ)) is not None:
+            found[proc.pid] = spec
+    # A child that was forked and has not called exec yet looks exactly like the launcher.
+    runs = {pid: spec for pid, spec in found.items() if not any(above.pid in found for above in _ancestors(table[pid], table))}
+    for proc in table.values():
+        if (server := _standalone(proc, table)) is not None and not any(above.pid in runs for above in _ancestors(proc, table)):
+            runs[proc.pid] = server
+    return sorted(runs.items())
+
+
+def _launcher(proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None) -> LaunchSpec | None:
+    """The spec of a process that is a launcher itself; None for every other, the `uv run` around one included."""
+    kind = launcher.component(proc.cmdline, "")
+    if kind != "launcher":
+        return None
+    if launcher.launch_words(proc.cmdline) is None:
+        return _titled(proc, table, environ)
+    if (spec := recognise(proc.cmdline, proc.cwd)) is not None:
+        return spec
+    # Argv still visible, but the run has an automatic name: its directory is known once its children are there.
+    return _titled(proc, table, environ)
+
+
+def _titled(proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Mapping[str, str]] | None) -> LaunchSpec | None:
+    below = _descendants(proc, table)
+    run_dir = next((path for child in below if (path := _run_dir(child)) is not None), None)
+    words = next((said[0] for above in (proc, *_ancestors(proc, table)) if (said := launcher.launch_words(above.cmdline))), None)
+    if words is None and environ is not None:
+        words = next((kept for child in below if (kept := _words_in(environ(child.pid))) is not None), None)
+    spec = resolved(launcher.CURRENT, words, proc.cwd) if words is not None else None
+    if spec is not None:
+        return described(spec, run_dir) if run_dir is not None or _has_name(spec) else None
+    if run_dir is None:
+        return None
+    unknown = LaunchSpec(launcher.run_name(run_dir.name), launcher.CURRENT, UNKNOWN_CONFIG, proc.cwd, run_dir.parent)
+    return dataclasses.replace(unknown, trainer_name=run_dir.name)
+
+
+def _has_name(spec: LaunchSpec) -> bool:
+    return settings.of(spec, watching=True).text("run.dir", "run.name") is not None
+
+
+def _words_in(environment: Mapping[str, str]) -> list[str] | None:
+    """The words after `rl` that the launcher put into its children's WANDB_ARGS, or None."""
+    try:
+        argv = json.loads(environment.get("WANDB_ARGS", "null"))
+    except ValueError:
+        return None
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        return None
+    found = launcher.launch_words(["rl", *argv[1:]])
+    return found[0] if found is not None else None
+
+
+def _run_dir(proc: Proc) -> Path | None:
+    """The run directory that a child's words name: `@ RUN/configs/x.json`, `--log-dir=RUN/logs/attempt_N/...`, `tail -F 'RUN/logs/...'`."""
+    for word in proc.cmdline:
+        path = Path(word.removeprefix("--log-dir=").removeprefix("tail -F ").strip("'"))
+        for marker in ("configs", "logs"):
+            if not path.is_absolute() or marker not in path.parts:
+                continue
+            index = len(path.parts) - 1 - path.parts[::-1].index(marker)
+            rest = path.parts[index + 1 :]
+            if (marker == "configs" and path.suffix == ".json") or (rest and rest[0].startswith("attempt_")):
+                return Path(*path.parts[:index])
+    return None
+
+
+def _standalone(proc: Proc, table: Mapping[int, Proc]) -> LaunchSpec | None:
+    """An inference server's own process, with the words of the `uv run` around it or, without one, its own."""
+    above = _ancestors(proc, table)
+    kinds = [launcher.component(other.cmdline, "") for other in (proc, *above)]
+    if kinds[0] != "inference" or "inference" in kinds[1:]:
+        return None  # a further API process of the server above it
+    candidate = above[0] if kinds[1:2] == ["uv"] else proc
+    titled = proc.cmdline[0].startswith("PRIME-RL::")
+    return standalone_inference(launcher.CURRENT if titled else _generation_of_server(candidate), candidate.cmdline, candidate.cwd)
+
+
+def _generation_of_server(proc: Proc) -> str:
+    """The generation whose `inference` this is. The current one overwrites its argv at once, so a visible one is 2026-01's, unless the
+    config has keys that only the current one knows."""
+    found = launcher.launch_words(proc.cmdline, "inference")
+    spec = resolved(launcher.V2026_01, found[0], proc.cwd) if found is not None else None
+    table = settings.of(spec, watching=True).data if spec is not None else {}
+    return launcher.CURRENT if {"vllm", "router", "backend_port"} & set(table) else launcher.V2026_01
+
+
+def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
+    """Parents, nearest first; a table with a circle (pids reused while it was read) ends it."""
+    found: list[Proc] = []
+    seen = {proc.pid}
+    while (parent := table.get(proc.ppid)) is not None and parent.pid not in seen:
+        seen.add(parent.pid)
+        found.append(parent)
+        proc = parent
+    return found
+
+
+def _descendants(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
+    return [other for other in table.values() if any(above.pid == proc.pid for above in _ancestors(other, table))]

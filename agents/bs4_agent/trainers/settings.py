@@ -1,0 +1,234 @@
+"""What a run is configured to do: its TOML with the command line's options laid over it.
+
+Only what the agent needs is read, and nothing is validated: that is the trainer's business. Both generations let the command line win
+over the file (checked against pydantic-settings 2.10.1 and prime-pydantic-config 0.4.3).
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.errors import AgentError
+from bs4_agent.trainers.base import LaunchSpec
+
+if TYPE_CHECKING:
+    import tomlkit
+
+#: A spec whose config is not known: an adopted launcher that overwrote its command line.
+UNKNOWN_CONFIG = Path()
+#: Deeper inheritance through `toml_files` than this is a loop.
+_DEPTH = 8
+
+
+class BadConfig(AgentError):
+    """The config cannot be read, is no TOML, or asks for something that cannot be launched from here."""
+
+    type = "bad-config"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The words after `rl`. `config`: the file behind a bare `@`. `nested`: (key, file) of `--trainer @ file`. `options`: (dotted key with
+    underscores, value) in order; the value is True for a flag without one, False for `--no-...`."""
+
+    config: str | None
+    nested: Sequence[tuple[str, str]]
+    options: Sequence[tuple[str, Any]]
+
+    def last(self, key: str) -> Any:
+        """The last value given for `key`, or None: of repeated options the last one counts."""
+        return next((value for name, value in reversed(self.options) if name == key), None)
+
+
+def parse_arguments(words: Sequence[str]) -> Arguments:
+    """Takes the command line of either generation apart. Words that are no option and belong to none are ignored, as the trainers do."""
+    config: str | None = None
+    nested: list[tuple[str, str]] = []
+    options: list[tuple[str, Any]] = []
+    for key, values in _options(words):
+        if values[:1] == ["@"]:
+            if len(values) > 1 and key:
+                nested.append((key, values[1]))
+            elif len(values) > 1:
+                config = values[1]
+        elif key.startswith("no_"):
+            options.append((key[3:], False))
+        elif key:
+            options.append((key, True if not values else values[0] if len(values) == 1 else values))
+    return Arguments(config, nested, options)
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each `--key` with the words up to the next option; the top-level `@ file` has the key ""."""
+    key: str | None = None
+    values: list[str] = []
+    for word in words:
+        opens_file = word == "@" and (not key or bool(values))
+        if not word.startswith("--") and not opens_file:
+            if key is not None:
+                values.append(word)
+            continue
+        if key is not None:
+            yield key, values
+        name, equals, value = word.removeprefix("--").partition("=")
+        key = "" if opens_file else name.replace("-", "_")
+        values = ["@"] if opens_file else [value] if equals else []
+    if key is not None:
+        yield key, values
+
+
+def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """`words` less the options `keys` (underscored, with their values and in their `--no-` form)."""
+    kept: list[str] = []
+    skipping = False
+    for word in words:
+        if word.startswith("--"):
+            name = word[2:].partition("=")[0].replace("-", "_")
+            skipping = name in keys or name.removeprefix("no_") in keys
+        elif word == "@":
+            skipping = False
+        if not skipping:
+            kept.append(word)
+    return kept
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The merged tables. Values from the command line are strings, those of the file have TOML's types."""
+
+    data: Mapping[str, Any]
+    arguments: Arguments = field(default_factory=lambda: Arguments(None, (), ()))
+
+    def get(self, dotted: str) -> Any:
+        """The value at `a.b.c`, or None where it is missing or is the word "None" (how both generations spell null)."""
+        node: Any = self.data
+        for key in dotted.split("."):
+            if not isinstance(node, Mapping) or key not in node:
+                return None
+            node = node[key]
+        return None if node == "None" else node
+
+    def first(self, *dotted: str) -> Any:
+        """The first of several places that has a value."""
+        return next((value for key in dotted if (value := self.get(key)) is not None), None)
+
+    def integer(self, *dotted: str) -> int | None:
+        value = self.first(*dotted)
+        try:
+            return None if value is None or isinstance(value, (bool, Mapping)) else int(value)
+        except (TypeError, ValueError):
+            raise BadConfig(f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config.") from None
+
+    def text(self, *dotted: str) -> str | None:
+        value = self.first(*dotted)
+        return None if value is None or isinstance(value, (bool, Mapping)) else str(value)
+
+    def null(self, dotted: str) -> bool:
+        """Whether the key is switched off on purpose: `"None"` in a TOML file, null in JSON, `--no-key` on the command line."""
+        head, _, last = dotted.rpartition(".")
+        table = self.get(head) if head else self.data
+        return isinstance(table, Mapping) and last in table and table[last] in ("None", None, False)
+
+
+def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
+    """The settings that `spec` starts with. BadConfig when a file is missing or no TOML.
+
+    `watching`: such a file counts as empty. A run goes on when its config is moved away or half edited, and must stay visible.
+    """
+    if spec.config == UNKNOWN_CONFIG and not watching:
+        raise BadConfig(f"The config that {spec.run} was started with is not known; launch it once with its config named.")
+    arguments = parse_arguments(spec.overrides)
+    data: dict[str, Any] = {}
+    nested = {path for _, path in arguments.nested}
+    if str(spec.config) not in nested:
+        data = _inherit(spec.config_path, watching, _DEPTH)
+    for key, path in arguments.nested:
+        _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH))
+    for key, value in arguments.options:
+        _put(data, key, value)
+    # A server that is started apart has the keys of [inference] at the top of its own config.
+    return Settings({"inference": data} if spec.component == "inference" else data, arguments)
+
+
+def _inherit(path: Path, watching: bool, depth: int) -> dict[str, Any]:
+    """A file and those its `toml_files` name, relative to it; a later one replaces whole top-level tables of an earlier one (2026-01)."""
+    try:
+        if depth == 0:
+            raise BadConfig(f"{path} includes itself through toml_files; break the circle.")
+        data = load_toml(path)
+    except BadConfig:
+        if not watching:
+            raise
+        return {}
+    more = data.pop("toml_files", None)
+    for name in more if isinstance(more, list) else ():
+        data.update(_inherit(path.parent / str(name), watching, depth - 1))
+    return data
+
+
+_cache: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as plain tables, a copy. Cached by inode, size and mtime: the watcher asks every second. BadConfig when unreadable."""
+    try:
+        status = path.stat()
+        key = (status.st_ino, status.st_size, status.st_mtime_ns)
+        entry = _cache.get(path)
+        if entry is None or entry[0] != key:
+            if len(_cache) > 32:
+                _cache.clear()
+            entry = _cache[path] = (key, _plain(path))
+    except OSError as error:
+        raise BadConfig(f"The config {path} cannot be read ({error.strerror}); name a file that exists on the pod.") from error
+    return copy.deepcopy(entry[1])
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    """Where Python has a parser of its own (3.11) it is used: tomlkit keeps comments, and costs 4 MB and ten times the time."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        try:
+            return tomllib.loads(_text(path))
+        except tomllib.TOMLDecodeError as error:
+            raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+    else:
+        return parse_document(path).unwrap()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadConfig(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
+
+
+def parse_document(path: Path) -> tomlkit.TOMLDocument:
+    """A TOML file with its comments. BadConfig when it is no TOML or not UTF-8; OSError as the system gives it."""
+    import tomlkit  # only an agent that has a run pays for it: Python 3.10 has no parser of its own
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(_text(path))
+    except TOMLKitError as error:
+        raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+
+
+def _put(data: dict[str, Any], dotted: str, value: Any) -> None:
+    """Sets `a.b.c`. A flag such as `--ckpt` on a table only switches it on; what stands in its way is replaced, as on the command line."""
+    *path, last = dotted.split(".")
+    node = data
+    for key in path:
+        child = node.get(key)
+        if not isinstance(child, dict):
+            child = node[key] = {}
+        node = child
+    if value is True and isinstance(node.get(last), dict):
+        return
+    node[last] = value

@@ -1,0 +1,137 @@
+"""Steps records out of log lines (both sides) and, where the generation writes one, out of its metrics file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_agent.trainers.base import Trainer
+from bs4_agent.trainers.lines import Clock
+
+#: What a steps record may hold besides attempt, side, step, log_t and at; lines have more (Max Vio, Turns), which stay in the log.
+VALUES = (
+    "time_s",
+    "loss",
+    "entropy",
+    "mismatch_kl",
+    "grad_norm",
+    "lr",
+    "throughput",
+    "mfu",
+    "peak_mem_gib",
+    "reward",
+    "seq_len",
+    "async_level",
+    "off_policy",
+    "trainable",
+    "truncation",
+    "error",
+)
+
+StepRecord = dict[str, Any]
+
+#: Steps remembered per side, for numbers that arrive late: the metrics file is read apart from the logs.
+_REMEMBERED = 256
+
+
+@dataclass
+class _Known:
+    """What is known of one step: the line that announced it (of the lowest rank that did) and its rows of the metrics file."""
+
+    rank: int = 0
+    line: StepRecord = field(default_factory=dict)
+    metrics: StepRecord = field(default_factory=dict)
+
+    def merged(self) -> StepRecord:
+        """Place and date of the line, numbers of the metrics where there are some: they are not rounded."""
+        return {**self.metrics, **self.line, **_values(self.metrics)}
+
+
+class StepReader:
+    """Reads one run's logs line by line and yields steps records without `t`, `m` and `b`.
+
+    A record that is yielded again for the same (attempt, side, step) replaces the earlier one: from a lower rank, or with better numbers
+    from the metrics file. The same numbers again (the same line in a second file) are not yielded.
+    """
+
+    def __init__(self, trainer: Trainer, run: str, *, tz: int | None = None) -> None:
+        """`tz`: the run's UTC offset in seconds, None for this machine's."""
+        self._trainer = trainer
+        self._run = run
+        self._tz = tz
+        self._anchors: dict[int, float] = {}
+        self._clocks: dict[tuple[int, str], Clock] = {}
+        self._sides: dict[tuple[int, str], dict[int, _Known]] = {}
+
+    def anchor(self, attempt: int, wall: float) -> None:
+        """Dates an attempt: `wall` is within half a day of its first line. Without an anchor its records have no `log_t`, unless its
+        lines carry a date themselves."""
+        if self._anchors.get(attempt) != wall:
+            self._anchors[attempt] = wall
+            self._clocks = {key: clock for key, clock in self._clocks.items() if key[0] != attempt}
+
+    def feed(self, source: str, raw: bytes, cursor: str, attempt: int, *, near: float | None = None) -> list[StepRecord]:
+        """One raw line of the log `source` that starts at `cursor`; the record that it makes, if any.
+
+        `near`: the file's mtime, for a line that has just been written; see `Clock.resolve`. Feed every line: the ones between two
+        steps carry the midnights.
+        """
+        line = self._trainer.parse_line(source, raw)
+        wall = line.timestamp if line.timestamp is not None else self._date(source, attempt, line.clock, near)
+        event = self._trainer.event(source, line)
+        if event is None or event.kind != "step" or event.step is None:
+            return []
+        record = {"attempt": attempt, "side": event.side, "step": event.step, **_values(event.values)}
+        known, rank = self._known(record), line.rank or 0
+        if known.line and (rank > known.rank or _numbers(known.line) == _numbers(record)):
+            return []
+        if wall is not None:
+            record["log_t"] = wall
+        known.rank, known.line = rank, {**record, "at": {"stream": f"log/{self._run}/{source}", "cursor": cursor}}
+        return [known.merged()]
+
+    def feed_metrics(self, raw: bytes, attempt: int, *, since: float | None = None) -> list[StepRecord]:
+        """One line of the metrics file. A step's rows come in pieces; the record is yielded with the one that has its time, the last.
+
+        `since`: wall seconds at which the attempt began. The file spans attempts, and a step that is done again must not be given the
+        numbers it had in an earlier one: older rows are passed over.
+        """
+        try:
+            row = json.loads(raw)
+        except (ValueError, RecursionError):
+            return []  # a line that is still being written, or none of the trainer's
+        found = self._trainer.metrics_record(row) if isinstance(row, dict) else None
+        if found is None or (since is not None and found["log_t"] < since):
+            return []
+        record = {"attempt": attempt, **found}
+        known = self._known(record)
+        known.metrics = {**known.metrics, **record}
+        return [known.merged()] if "time_s" in record else []
+
+    def _date(self, source: str, attempt: int, clock: str | None, near: float | None) -> float | None:
+        if clock is None or attempt not in self._anchors:
+            return None
+        key = (attempt, source)
+        if key not in self._clocks:
+            self._clocks[key] = Clock(self._anchors[attempt], self._tz)
+        try:
+            return self._clocks[key].resolve(clock, near)
+        except ValueError:
+            return None  # 99:99:99: two digits each are no time yet
+
+    def _known(self, record: StepRecord) -> _Known:
+        steps = self._sides.setdefault((record["attempt"], record["side"]), {})
+        known = steps.setdefault(record["step"], _Known())
+        if len(steps) > _REMEMBERED:
+            del steps[next(iter(steps))]
+        return known
+
+
+def _values(values: Mapping[str, Any]) -> StepRecord:
+    return {name: values[name] for name in VALUES if name in values}
+
+
+def _numbers(record: StepRecord) -> StepRecord:
+    return {name: value for name, value in record.items() if name not in ("at", "log_t")}
