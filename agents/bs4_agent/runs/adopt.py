@@ -1,0 +1,119 @@
+"""Take on a run that someone started by hand: found by its processes, described by its trainer, owned by observation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from bs4_agent.clock import stamp
+from bs4_agent.errors import NotApplicable, RunExists
+from bs4_agent.identity import Identity
+from bs4_agent.paths import safe_name
+from bs4_agent.runs.files import write_json
+from bs4_agent.runs.launch import make_attempt
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.records import spec_as_dict
+from bs4_agent.runs.registry import Runs
+from bs4_agent.telemetry.processes import Proc, Snapshot
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec
+
+_KEPT = ("CUDA_", "NCCL_", "VLLM_", "HF_HOME", "HF_HUB_OFFLINE", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV")
+
+#: (pid, parent, cmdline, cwd) of all processes, and how to read one's environment -> (launcher's pid, spec) of each run among them.
+Recognise = Callable[
+    [Sequence["tuple[int, int, Sequence[str], Path]"], "Callable[[int], Mapping[str, str]] | None"], "list[tuple[int, LaunchSpec]]"
+]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A launcher that is nobody's yet. `root`: the launcher's process, or the `uv run` around it; `started_t`: wall seconds."""
+
+    root: Identity
+    spec: LaunchSpec
+    cmdline: Sequence[str]
+    started_t: float
+
+
+def candidates(runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registry.recognise_tree) -> list[Candidate]:
+    """Every launcher of our user that belongs to no run of ours, oldest first. Directories are those of the process, never assumed."""
+    visible = [proc for proc in snapshot.values() if not proc.ended and proc.uid == runs.scope.uid]
+    table = [(proc.identity.pid, proc.ppid, proc.cmdline, cwd) for proc in visible if (cwd := _cwd(proc)) is not None]
+    found = []
+    for pid, spec in recognise(table, _environment):
+        root = _with_uv_around(runs, snapshot, snapshot[pid], spec)
+        if not runs.membership.knows(snapshot[pid].identity) and not runs.membership.knows(root.identity):
+            found.append(Candidate(root.identity, spec, snapshot[pid].cmdline, root.started_t))
+    return sorted(found, key=lambda candidate: candidate.started_t)
+
+
+def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
+    """Watch the candidate as run `name`; its processes are those seen below its root while that lives.
+
+    Without a name, or with the one that the trainer knows it by, a number is added where another run has it. Raises RunExists when a
+    live run has the given name, NotApplicable when the process has ended or is known already.
+    """
+    name = safe_name(name, "run") if name and name != candidate.spec.run else _free_name(runs, candidate.spec)
+    kept = _kept_environment(candidate.root.pid)
+    spec = replace(candidate.spec, run=name, trainer_name=candidate.spec.trainer_name or candidate.spec.run, env=kept)
+    with runs.launch_lock(name):
+        if any(run.name == name and run.live for run in runs.all()):
+            raise RunExists(f"{name} is the name of a run that is live; adopt pid {candidate.root.pid} under another name.")
+        if runs.membership.knows(candidate.root) or not candidate.root.alive():
+            raise NotApplicable(f"pid {candidate.root.pid} has ended or is known already; look for runs again.")
+        runs.register(spec, adopted=True)
+        directory = make_attempt(runs, name)
+        now = stamp()
+        record = {
+            "run": name,
+            "attempt": int(directory.name),
+            "adopted": True,
+            "launcher": candidate.root.as_dict(),
+            "argv": list(candidate.cmdline),
+            "cwd": str(spec.cwd),
+            "launch": spec_as_dict(spec),
+            "t": candidate.started_t,
+            "m": round(now["m"] - (now["t"] - candidate.started_t), 3),
+            "b": now["b"],
+        }
+        write_json(directory / "spec.json", record)
+        runs.reload(name)
+    runs.poll()
+    return runs.get(name)
+
+
+def _free_name(runs: Runs, spec: LaunchSpec) -> str:
+    """The run's own name; with a number where another run, or a live one, has it already."""
+    wanted = safe_name(spec.run, "run")
+    taken = {run.name for run in runs.all() if run.live or run.spec.output_dir != spec.output_dir}
+    return next(name for number in count(1) if (name := wanted if number == 1 else f"{wanted}-{number}") not in taken)
+
+
+def _with_uv_around(runs: Runs, snapshot: Snapshot, launcher: Proc, spec: LaunchSpec) -> Proc:
+    parent = snapshot.get(launcher.ppid)
+    return parent if parent is not None and runs.trainer(spec).component(parent.cmdline, parent.comm) == "uv" else launcher
+
+
+def _cwd(proc: Proc) -> Path | None:
+    try:
+        return Path(f"/proc/{proc.identity.pid}/cwd").readlink()
+    except OSError:
+        return None  # it has ended, or forbids inspection
+
+
+def _kept_environment(pid: int) -> Mapping[str, str]:
+    """What a relaunch needs of the environment that a person set: which GPUs, which caches. Never anything that may be a secret."""
+    kept = {k: v for k, v in _environment(pid).items() if k.startswith(_KEPT)}
+    return {k: v for k, v in kept.items() if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))}
+
+
+def _environment(pid: int) -> Mapping[str, str]:
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    words = [word.partition("=") for word in raw.decode("utf-8", "replace").split("\0")]
+    return {name: value for name, _, value in words}

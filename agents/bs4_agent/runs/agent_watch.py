@@ -1,0 +1,104 @@
+"""The shim's eye on the agent: notices that it died and asks for a new one, which must not become part of the run.
+
+Part of the program that stays (see reaper.py): imports nothing that costs memory.
+"""
+
+# ruff: noqa: PTH100, PTH116  (pathlib costs 1.3 MB here)
+
+from __future__ import annotations
+
+import os
+import sys
+from _collections_abc import Callable  # already loaded; collections.abc is not
+
+from bs4_agent.runs.descent import Process
+
+Note = Callable[[str], None]
+
+#: While the agent is dead the helper is asked again after this many looks' time; how often it may really start one is for revive.py to say.
+_ASK_AGAIN = 6
+
+_CLONE_PARENT = 0x8000
+_SIGCHLD = 17
+_SYS_CLONE = {"x86_64": 56, "aarch64": 220}
+
+
+class AgentWatch:
+    """The agent that should live beside this run: seen by its record, and revived by a helper that is no descendant of ours."""
+
+    def __init__(self, directory: str, home: str, every_s: float) -> None:
+        self.directory = directory
+        self.record = f"{home}/agent.json"
+        self.every_s = every_s
+        self.look_at = 0.0
+        """Monotonic second of the next look."""
+        self._version: tuple[int, int] | None = None
+        self._pid = self._ticks = 0
+        self._stopped = False
+        self._ask_at = 0.0
+
+    def look(self, now: float, note: Note) -> None:
+        if now < self.look_at:
+            return
+        self.look_at = now + self.every_s
+        try:
+            found = os.stat(self.record)
+        except OSError:
+            return  # no agent was ever started here, or its home is gone: nothing that could be revived
+        if self._version != (found.st_ino, found.st_mtime_ns):
+            self._read()
+            self._version = (found.st_ino, found.st_mtime_ns)
+            self._ask_at = 0.0
+        if self._stopped or self._alive() or now < self._ask_at:
+            return
+        self._ask_at = now + _ASK_AGAIN * self.every_s
+        note(f"the agent (pid {self._pid}) is gone; asking for a new one")
+        revive(self.directory, note)
+
+    def _alive(self) -> bool:
+        process = Process.of(self._pid)
+        return process is not None and process.ticks == self._ticks and process.state not in "ZX"
+
+    def _read(self) -> None:
+        """Let a child parse the record: json would stay in our memory for the days that the run lasts."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                import json
+
+                with open(self.record, encoding="utf-8") as handle:
+                    record = json.load(handle)
+                identity = record.get("identity", record)
+                line = f"{identity['pid']} {identity['start_ticks']} {int(record.get('event') == 'stopped')}"
+                os.write(writer, line.encode())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        words = os.read(reader, 100).split()
+        os.close(reader)
+        os.waitpid(child, 0)
+        self._pid, self._ticks, stopped = (int(word) for word in words) if len(words) == 3 else (0, 0, 1)
+        self._stopped = bool(stopped)
+
+
+def revive(directory: str, note: Note) -> None:
+    """Start runs/revive.py as a child of *our parent*: below us the new agent would count as part of the run, and be stopped with it."""
+    import ctypes
+
+    number = _SYS_CLONE.get(os.uname().machine)
+    if number is None:
+        note(f"cannot start an agent on {os.uname().machine}; start it by attaching the console")
+        return
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "revive.py")
+    arguments = [sys.executable, "-IS", script, directory]
+    # PyDLL: the child continues inside this very call and must still hold the interpreter's lock.
+    syscall = ctypes.PyDLL(None, use_errno=True).syscall
+    pid = syscall(ctypes.c_long(number), ctypes.c_ulong(_CLONE_PARENT | _SIGCHLD), None, None, None, None)
+    if pid == 0:
+        try:
+            os.execv(sys.executable, arguments)  # noqa: S606
+        finally:
+            os._exit(127)
+    if pid < 0:
+        note(f"cannot start an agent: {os.strerror(ctypes.get_errno())}")

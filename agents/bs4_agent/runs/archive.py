@@ -1,0 +1,182 @@
+"""The logs of a run's last attempt, kept where no trainer deletes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.digest import sha256
+from bs4_agent.errors import StepFailed
+from bs4_agent.paths import storage
+from bs4_agent.runs.files import sync_directory
+from bs4_agent.runs.places import log_directories
+from bs4_agent.runs.registry import Runs
+from bs4_agent.trainers.base import LaunchSpec, Trainer
+
+#: torchrun writes two files per rank and restart, verifiers one per environment; more than this is not a directory of logs.
+_MAX_FILES = 20_000
+_BLOCK = 1 << 20
+#: Written in place by the next start: a hard link would show the new content.
+_REWRITTEN = (".json", ".toml")
+
+
+@dataclass(frozen=True)
+class ArchiveResult:
+    """`directory` holds the logs, laid out as in output_dir. `linked` cost no space; `copied` (bytes: `copied_bytes`) lie on another
+    filesystem or on one without hard links, and were compared by hash; `kept` were archived before."""
+
+    directory: Path
+    linked: int = 0
+    copied: int = 0
+    copied_bytes: int = 0
+    kept: int = 0
+
+    @property
+    def sentence(self) -> str:
+        count = self.linked + self.copied + self.kept
+        return f"{count} log files are archived in {self.directory}" if count else "there are no logs to archive"
+
+
+def archive_logs(runs: Runs, name: str) -> ArchiveResult:
+    """Put every log of the newest attempt into `<storage>/logs/attempt-N/`. Idempotent; the originals stay. StepFailed: one cannot be kept.
+
+    A hard link survives what trainers do to old logs: unlink and rename. It does not survive truncation in place, which 2026-01 does only
+    with --no-clean. launcher.log is not among them: it lies in the attempt's own directory and nobody deletes it there.
+    """
+    run = runs.get(name)
+    number = run.attempt.number if run.attempt is not None else 0
+    trainer = runs.trainer(run.spec)
+    output_dir = trainer.layout(run.spec).output_dir
+    target = storage(output_dir, name) / "logs" / f"attempt-{number}"
+    result = ArchiveResult(target)
+    for source in (*_logs(trainer, run.spec), *_configs(trainer, run.spec)):
+        try:
+            result = _keep(source, target / _place(source, output_dir.resolve()), result, link=source.suffix not in _REWRITTEN)
+        except FileNotFoundError:
+            continue  # rotated away between the listing and the link
+        except OSError as error:
+            raise StepFailed(f"{source} could not be archived ({error.strerror}); free some space in {target}, then try again.") from error
+    return result
+
+
+def archived(runs: Runs, name: str) -> bool:
+    """Whether every log that exists is in the archive: the `done?` of archive_logs."""
+    run = runs.get(name)
+    number = run.attempt.number if run.attempt is not None else 0
+    trainer = runs.trainer(run.spec)
+    output_dir = trainer.layout(run.spec).output_dir
+    target = storage(output_dir, name) / "logs" / f"attempt-{number}"
+    return all(_find_same(source, target / _place(source, output_dir.resolve())) is not None for source in _logs(trainer, run.spec))
+
+
+def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
+    """The resolved configs of the attempt: the next start writes its own in their place."""
+    directory = trainer.layout(spec).run_dir.resolve() / "configs"
+    return [path for path in sorted(directory.rglob("*")) if path.is_file() and not path.is_symlink()]
+
+
+def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
+    """Every regular file in the run's log directories, and logs that lie elsewhere; links are not followed."""
+    seen: set[Path] = set()
+    for directory in log_directories(trainer, spec):
+        for parent, directories, names in os.walk(directory):
+            directories.sort()
+            for name in sorted(names):
+                path = Path(parent) / name
+                if path.is_file() and not path.is_symlink() and path not in seen and len(seen) < _MAX_FILES:
+                    seen.add(path)
+                    yield path
+    for source in trainer.log_sources(spec):
+        path = source.path.resolve()
+        if path.is_file() and path not in seen:
+            seen.add(path)
+            yield path
+
+
+def _place(source: Path, output_dir: Path) -> Path:
+    """Where a log goes below the archive: as below output_dir, or by its whole path when it lies elsewhere."""
+    return source.relative_to(output_dir) if output_dir in source.parents else Path("elsewhere", *source.parts[1:])
+
+
+def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:
+    counts = {"linked": result.linked, "copied": result.copied, "copied_bytes": result.copied_bytes, "kept": result.kept}
+    if _find_same(source, wanted) is not None:
+        counts["kept"] += 1
+        return ArchiveResult(result.directory, **counts)
+    wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = _free_name(wanted)
+    if link and _linked(source, target):
+        counts["linked"] += 1
+    else:
+        counts["copied_bytes"] += _copy(source, target)
+        counts["copied"] += 1
+    return ArchiveResult(result.directory, **counts)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Whether a hard link could be made: not to another device, where the filesystem has none, or to others' files."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _find_same(source: Path, wanted: Path) -> Path | None:
+    """The archived file with this content, under `wanted` or one of its numbered names."""
+    try:
+        original = source.stat()
+    except FileNotFoundError:
+        return None
+    for candidate in _names(wanted):
+        try:
+            found = candidate.stat()
+        except FileNotFoundError:
+            return None
+        if (found.st_ino, found.st_dev) == (original.st_ino, original.st_dev):
+            return candidate
+        if found.st_size == original.st_size and _digest(candidate, found.st_size) == _digest(source, original.st_size):
+            return candidate
+    return None
+
+
+def _free_name(wanted: Path) -> Path:
+    return next(name for name in _names(wanted) if not name.exists())
+
+
+def _names(wanted: Path) -> Iterator[Path]:
+    """trainer.stdout, trainer.stdout.2, ...: a trainer that is restarted within an attempt begins its log again."""
+    yield wanted
+    number = 2
+    while True:
+        yield wanted.with_name(f"{wanted.name}.{number}")
+        number += 1
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copy, make durable, read back and compare; returns the bytes. A log that grows meanwhile is kept up to where it was."""
+    half = target.with_name(f".{target.name}.half")
+    with open(source, "rb") as reader, open(half, "wb") as writer:
+        shutil.copyfileobj(reader, writer, _BLOCK)
+        writer.flush()
+        os.fsync(writer.fileno())
+    size = half.stat().st_size
+    if _digest(half, size) != _digest(source, size):
+        half.unlink()
+        raise StepFailed(f"{source} changed while it was copied; stop the run before its logs are archived.")
+    half.rename(target)
+    sync_directory(target.parent)
+    return size
+
+
+def _digest(path: Path, size: int) -> str:
+    """SHA-256 of the first `size` bytes."""
+    digest = sha256()
+    with open(path, "rb") as handle:
+        while size > 0 and (block := handle.read(min(_BLOCK, size))):
+            digest.update(block)
+            size -= len(block)
+    return digest.hexdigest()

@@ -1,0 +1,97 @@
+"""Who descends from a process: the scan that the shim repeats each second.
+
+Part of the program that stays (see reaper.py): imports nothing that costs memory, and nothing from the rest of this package.
+"""
+
+# ruff: noqa: PTH208  (pathlib costs 1.3 MB here)
+
+from __future__ import annotations
+
+import os
+
+_MAX_TITLE = 300
+
+
+def read(path: str) -> str | None:
+    """A small file as text, None when it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return None
+
+
+class Process:
+    """What the kernel says about one process: state, parent, start ticks, short name, command line."""
+
+    __slots__ = ("comm", "parent", "state", "ticks", "title")
+
+    def __init__(self, state: str, parent: int, ticks: int, comm: str, title: str) -> None:
+        self.state, self.parent, self.ticks, self.comm, self.title = state, parent, ticks, comm, title
+
+    @classmethod
+    def of(cls, pid: int) -> Process | None:
+        stat = read(f"/proc/{pid}/stat")
+        if not stat or ")" not in stat:
+            return None
+        name_end = stat.rindex(")")
+        fields = stat[name_end + 2 :].split()
+        title = (read(f"/proc/{pid}/cmdline") or "").replace("\0", " ").strip()[:_MAX_TITLE]
+        return cls(fields[0], int(fields[1]), int(fields[19]), stat[stat.index("(") + 1 : name_end], title)
+
+
+class Descendants:
+    """Everyone below us. Nobody can become a descendant later in life, so a process is judged once, when it is first seen."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.known: dict[int, Process] = {}
+        self._others: set[int] = set()
+        self._young: set[int] = set()
+
+    def scan(self, *, everything: bool) -> bool:
+        """Look at the process list; True when the set or a title in it changed. `everything` judges all again, in case a pid was reused."""
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        changed = self._forget(pids)
+        if everything:
+            self._others.clear()
+            changed |= self._refresh(set(self.known))
+        else:
+            changed |= self._refresh(self._young)
+        return self._judge(pids - self._others - self.known.keys()) or changed
+
+    def _forget(self, pids: set[int]) -> bool:
+        gone = self.known.keys() - pids
+        for pid in gone:
+            del self.known[pid]
+        self._others &= pids
+        self._young &= pids
+        return bool(gone)
+
+    def _refresh(self, pids: set[int]) -> bool:
+        changed = False
+        for pid in pids & self.known.keys():
+            now, before = Process.of(pid), self.known[pid]
+            if now is None or now.ticks != before.ticks:
+                del self.known[pid]
+                changed = True
+            elif now.title and now.title != before.title:  # a zombie has no command line: keep the one it had
+                self.known[pid] = now
+                changed = True
+        self._young.clear()
+        return changed
+
+    def _judge(self, pids: set[int]) -> bool:
+        found = {pid: process for pid in pids - {self.root} if (process := Process.of(pid)) is not None}
+        before = len(self.known)
+        growing = True
+        while growing:
+            ours = [pid for pid, process in found.items() if process.parent == self.root or process.parent in self.known]
+            for pid in ours:
+                self.known[pid] = found.pop(pid)
+                self._young.add(pid)
+            growing = bool(ours)
+        # Whose parent is unknown (it died between two reads) is judged again next time, by the parent it has then.
+        strangers = self._others | found.keys() | {0}
+        self._others |= {pid for pid, process in found.items() if process.parent in strangers}
+        return len(self.known) != before

@@ -1,0 +1,52 @@
+"""The logs of all runs as streams, and what is made of their lines: step records, events for the detectors, lines for the signatures."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from bs4_agent.runs.followed import Followed, OnLine
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.runlog import RunLog
+from bs4_agent.streams.registry import Streams
+
+#: Of each poll: with one every 0.2 s a flood of lines costs a third of a core at most, and the rest of it is read later.
+_BUDGET_S = 0.1
+
+
+class RunFollower:
+    """Call `poll` several times a second. Makes `log/<run>/<source>` and `steps/<run>` readable for every run, ended ones too.
+
+    Where it is in each log is kept on disk: after a restart it goes on there, and no step is recorded twice.
+    """
+
+    def __init__(self, streams: Streams, runs: Runs, *, on_line: OnLine | None = None) -> None:
+        self.on_line = on_line
+        self._streams = streams
+        self._runs = runs
+        self._lock = threading.Lock()
+        self._followed: dict[str, Followed] = {}
+
+    def poll(self) -> None:
+        """Read what is new. SpoolFull when a step could not be recorded; it is kept and recorded by a later poll."""
+        deadline = time.monotonic() + _BUDGET_S
+        with self._lock:
+            for run in self._runs.all():
+                if run.name not in self._followed:
+                    self._followed[run.name] = Followed(self._streams, self._runs, run)
+            for followed in self._followed.values():
+                followed.poll(deadline, self.on_line)
+
+    def recent(self, run: str, attempt: int | None = None) -> RunLog:
+        """What the logs of `attempt` (the newest) have said; an empty log where nothing was read of it. A copy that does not change."""
+        with self._lock:
+            followed = self._followed.get(run)
+            if followed is None or (attempt is not None and followed.log.attempt != attempt):
+                return RunLog(run, attempt or 0)
+            return followed.log.copy()
+
+    def close(self) -> None:
+        """Write down where we are."""
+        with self._lock:
+            for followed in self._followed.values():
+                followed.save(now=True)

@@ -1,0 +1,309 @@
+"""One run that is followed: its log streams, where we are in each, and what its lines turn into."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.detect.facts import LogEvent
+from bs4_agent.identity import Identity
+from bs4_agent.paths import storage
+from bs4_agent.runs.files import read_passing, write_json
+from bs4_agent.runs.model import Attempt, Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.runlog import RunLog, monotonic_of, short
+from bs4_agent.runs.steplog import StepLog
+from bs4_agent.streams.cursor import START, Chunk, Cursor
+from bs4_agent.streams.logs import LogStream
+from bs4_agent.streams.registry import Streams
+from bs4_agent.trainers.base import Event, LogLine, LogSource
+from bs4_agent.trainers.lines import Clock
+
+_CHUNK = 256 * 1024
+#: Seconds between two looks at which logs there are: environments and attempt directories appear within seconds of a start.
+_SOURCES_S = 1.0
+#: The state is saved this often while lines come. What is read again after a kill -9 is recognised: see StepLog.
+_SAVE_S = 5.0
+#: A longer backlog is only counted, not understood, down to its last bytes: an inference log has gigabytes when a run is adopted late.
+_BACKLOG = {"trainer": 64 << 20, "orchestrator": 64 << 20}
+_OTHER_BACKLOG = 8 << 20
+#: A log that was read this recently is live: what it brings now was written just now.
+_LIVE_S = 30.0
+#: Logs that have been quiet for so long are looked at once a second: five sources five times a second are 0.1 % of a core.
+_QUIET_AFTER_S, _QUIET_EVERY_S = 10.0, 1.0
+#: After an attempt's end its logs are read until they have brought nothing for this long: a replaced file is held back for a second.
+_REST_S = 5.0
+#: Clocks of files and of attempts agree to within this.
+_BEFORE_S = 0.5
+#: An attempt that we start is known within 0.2 s of its first file, one that a person starts by hand within 10 s.
+_ATTEMPT_KNOWN_S = 15.0
+_STEP_SOURCES = ("trainer", "orchestrator")
+_LOUD = frozenset({"ERROR", "CRITICAL"})
+
+#: (run, attempt, trainer id, source, line, its place as evidence)
+OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
+
+
+@dataclass
+class Source:
+    """One log: its stream, the cursor up to which it was read, how many lines of that file lie before it, and when that was."""
+
+    name: str
+    stream: LogStream
+    cursor: str
+    line: int
+    read_t: float | None
+    read_m: float = float("-inf")
+    clocks: dict[int, Clock] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Cursor:
+        return Cursor(0, 0) if self.cursor == START else Cursor.parse(self.cursor)
+
+    def file_of(self, generation: int) -> tuple[float, str]:
+        """(wall second at which it was first seen, path) of one file of the chain."""
+        for described in self.stream.stat()["generations"]:
+            if described["generation"] == generation:
+                return described["first_seen"], described["path"]
+        return 0.0, ""
+
+    def backlog(self) -> int:
+        """Bytes of the newest file that were not read yet; of an older one that we are still in, all of the newest."""
+        end, here = Cursor.parse(self.stream.stat()["end"]), self.place
+        return end.offset - here.offset if here.generation == end.generation else end.offset
+
+    def clock(self, attempt: int, started_t: float) -> Clock:
+        """Dates the lines of one attempt, from where we began to read it."""
+        if attempt not in self.clocks:
+            self.clocks[attempt] = Clock(max(started_t, self.read_t or 0.0))
+        return self.clocks[attempt]
+
+
+class Followed:
+    """Not thread-safe: RunFollower holds the lock."""
+
+    def __init__(self, streams: Streams, runs: Runs, run: Run) -> None:
+        self._streams, self._runs, self._run = streams, runs, run
+        self._trainer = runs.trainer(run.spec)
+        self._sources: dict[str, Source] = {}
+        self._looked_m = float("-inf")
+        self._metrics: Path | None = None
+        self._at_rest = False
+        self._busy_m = self._news_m = time.monotonic()
+        self._polled_m = float("-inf")
+        self._path = runs.home.run(run.name) / "followed.json"
+        saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
+        self._saved_sources: dict[str, Any] = saved["sources"]
+        self.log = RunLog.from_dict(saved["log"]) if saved["log"] else RunLog(run.name, 0)
+        self._steps = StepLog(streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"])
+        self._changed = False
+        self._saved_m = float("-inf")
+        if self.log.attempt:
+            self._steps.anchor(self.log.attempt, self.log.last_read_t)
+
+    def poll(self, deadline: float, on_line: OnLine | None) -> None:
+        """Read what is new, until monotonic second `deadline`. SpoolFull when steps could not be recorded: nothing more is read then."""
+        attempt = self._run.attempt
+        if attempt is None:
+            return
+        if attempt.number > self.log.attempt:
+            self._begin(attempt)
+        self._steps.flush()
+        if self._at_rest:
+            return
+        now = time.monotonic()
+        if now - self._polled_m < (_QUIET_EVERY_S if now - self._news_m > _QUIET_AFTER_S else 0.0):
+            return
+        self._polled_m = now
+        if now - self._looked_m >= _SOURCES_S:
+            self._looked_m = now
+            self._expect(attempt)
+        news = self._read_all(deadline, on_line)
+        for record in self._steps.feed_metrics(self._metrics, attempt) if self._metrics is not None else ():
+            self.log.record(record)
+            news = True
+        self._steps.flush()
+        if news:
+            self._news_m = now
+        if news or attempt.end is None or self._runs.membership.living(self._run.name):
+            self._busy_m = now
+        self._at_rest = now - self._busy_m >= _REST_S  # its streams stay readable
+        self._changed |= news
+        self.save(now=self._at_rest)
+
+    def save(self, *, now: bool = False) -> None:
+        """Where we are, every few seconds or now; only once everything up to there is recorded."""
+        moment = time.monotonic()
+        if not self._changed or not self._steps.written or (moment - self._saved_m < _SAVE_S and not now):
+            return
+        for name, source in self._sources.items():
+            self._saved_sources[name] = {"cursor": source.cursor, "line": source.line, "t": source.read_t}
+        value = {"log": self.log.as_dict(), "sources": self._saved_sources, "metrics": self._steps.metrics_place}
+        write_json(self._path, value, durable=False)
+        self._changed, self._saved_m = False, moment
+
+    def _begin(self, attempt: Attempt) -> None:
+        self._trainer = self._runs.trainer(self._run.spec)
+        self.log = RunLog(self._run.name, attempt.number)
+        self._steps.anchor(attempt.number, attempt.started_t)
+        self._at_rest, self._looked_m = False, float("-inf")
+        self._busy_m = self._news_m = time.monotonic()
+
+    def _expect(self, attempt: Attempt) -> None:
+        """Every log that this attempt has or will have becomes a stream."""
+        self._metrics = self._trainer.metrics_path(self._run.spec)
+        for found in self._logs(attempt):
+            source = self._sources.get(found.source) or self._add(found.source)
+            if _is_of(found.path, attempt):
+                source.stream.follow(found.path, attempt.number)
+
+    def _logs(self, attempt: Attempt) -> list[LogSource]:
+        logs = self._trainer.log_sources(self._run.spec)
+        # Apart from the launcher a component writes to its standard output only: that is its log.
+        name = "launcher" if self._run.spec.component == "rl" else self._run.spec.component
+        own: Path | None = self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
+        if attempt.adopted:
+            own = _standard_output(attempt.launcher)
+        return logs if own is None else [LogSource(name, own), *logs]
+
+    def _add(self, name: str) -> Source:
+        run = self._run
+        kept = storage(self._trainer.layout(run.spec).output_dir, run.name) / "logs" / "followed" / name
+        stream_name = f"log/{run.name}/{name}"
+        stream = LogStream(
+            stream_name,
+            kept,
+            self._runs.home.run(run.name) / "logs" / f"{name}.json",
+            timestamp=lambda raw: self._trainer.parse_line(name, raw).timestamp,
+            on_gap=lambda gap: self._runs.note_gap(stream_name, gap),
+        )
+        self._streams.add(stream_name, stream)
+        saved = self._saved_sources.get(name, {"cursor": START, "line": 0, "t": None})
+        self._sources[name] = source = Source(name, stream, saved["cursor"], saved["line"], saved["t"])
+        return source
+
+    def _read_all(self, deadline: float, on_line: OnLine | None) -> bool:
+        """A chunk of every source in turn, until there is nothing more or the time is up; whether there was anything."""
+        for source in self._sources.values():
+            if source.stream.poll():
+                self._streams.notify(source.stream.name)  # it was we who saw the news that others wait for
+        waiting = [source for source in self._sources.values() if self._read(source, on_line)]
+        news = bool(waiting)
+        while waiting and time.monotonic() < deadline:
+            waiting = [source for source in waiting if self._read(source, on_line)]
+        return news
+
+    def _read(self, source: Source, on_line: OnLine | None) -> bool:
+        """One chunk; whether there was one."""
+        chunk = source.stream.read(source.cursor, _CHUNK)
+        live = time.monotonic() - source.read_m < _LIVE_S and not chunk.more
+        if not chunk.more:
+            source.read_m = time.monotonic()
+        if chunk.repeats or chunk.next == source.cursor:
+            return False
+        start, following = Cursor.parse(chunk.start), Cursor.parse(chunk.next)
+        if chunk.data and self._too_early(source, start):
+            return False
+        if start.generation != source.place.generation:
+            source.line = 0
+        if chunk.data and source.backlog() > _BACKLOG.get(source.name, _OTHER_BACKLOG):
+            self.log.skipped[source.name] = self.log.skipped.get(source.name, 0) + len(chunk.data)
+            source.line += chunk.data.count(b"\n")
+        elif chunk.data:
+            self._take(source, chunk, start, live, on_line)
+        if following.generation != start.generation:
+            source.line = 0
+        source.cursor, source.read_t = chunk.next, time.time()
+        return True
+
+    def _take(self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None) -> None:
+        first_seen, path = source.file_of(start.generation)
+        attempt = self._attempt_at(first_seen)
+        if attempt is None:
+            return
+        self.log.last_activity_m = time.monotonic()
+        for offset, raw in _lines(chunk.data, start.offset):
+            source.line += 1
+            place = {
+                "source": source.name,
+                "stream": source.stream.name,
+                "cursor": str(Cursor(start.generation, offset)),
+                "file": path,
+                "offset": offset,
+                "line": source.line,
+            }
+            self._line(source, attempt, raw, place, live, on_line)
+
+    def _attempt_at(self, first_seen: float) -> Attempt | None:
+        """Whose file it is that appeared then: the last attempt that had been started. A path alone does not tell: 2026-01 uses the same
+        ones in every attempt, and a stream that knows the path sees the new file before we know of the new attempt."""
+        started = [attempt for attempt in self._run.attempts if attempt.started_t <= first_seen + _BEFORE_S]
+        return max(started, key=lambda attempt: attempt.number, default=None)
+
+    def _too_early(self, source: Source, start: Cursor) -> bool:
+        """Whether the file appeared after the last known attempt had ended: its own attempt will be known in a moment."""
+        first_seen, _ = source.file_of(start.generation)
+        attempt = self._attempt_at(first_seen)
+        ended = attempt.end.t if attempt is not None and attempt.end is not None else None
+        return ended is not None and first_seen > ended + _BEFORE_S and time.time() - first_seen < _ATTEMPT_KNOWN_S
+
+    def _line(self, source: Source, attempt: Attempt, raw: bytes, place: dict[str, Any], live: bool, on_line: OnLine | None) -> None:
+        line = self._trainer.parse_line(source.name, raw)
+        text = short(line.text)
+        if on_line is not None:
+            on_line(self._run.name, attempt.number, self._run.spec.trainer, source.name, line, {**place, "text": text})
+        if source.name in _STEP_SOURCES:
+            for record in self._steps.feed(source.name, raw, place["cursor"], attempt.number, time.time() if live else None):
+                self.log.record(record)
+        event = self._trainer.event(source.name, line)
+        # The launcher shows what other logs hold too (`tail -F`): of its output only its own words count.
+        if event is None or (source.name == "launcher" and event.side != "launcher"):
+            event = Event("error", source.name) if line.level in _LOUD else None
+        moment = _moment(source, attempt, line, live)
+        if event is not None and attempt.number == self.log.attempt:
+            self.log.add(LogEvent(event, moment, text, **place))
+
+
+def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> float:
+    """Monotonic second of a line: now for one that was just written, its own time for one that is read late."""
+    now = time.monotonic()
+    wall = line.timestamp
+    if wall is None and line.clock is not None:
+        try:
+            wall = source.clock(attempt.number, attempt.started_t).resolve(line.clock, time.time() if live else None)
+        except ValueError:
+            wall = None  # 99:99:99: two digits each are no time yet
+    return now if live or wall is None else monotonic_of(wall)
+
+
+def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """(offset of its first byte, line with its LF) of each line. Only LF ends a line: a progress bar's CR does not."""
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n", begin) + 1 or len(data)
+        yield offset + begin, data[begin:end]
+        begin = end
+
+
+def _is_of(path: Path, attempt: Attempt) -> bool:
+    """Whether the file that lies there now is this attempt's: an earlier one's is there until the launcher has cleaned up, and a later
+    one's (started by hand, say, and not adopted yet) from the moment it begins."""
+    try:
+        changed = path.stat().st_mtime
+    except FileNotFoundError:
+        return True
+    return changed >= attempt.started_t - 1.0 and (attempt.end is None or changed <= attempt.end.t + 1.0)
+
+
+def _standard_output(root: Identity | None) -> Path | None:
+    """The file that a launcher started by hand writes to (`nohup ... > train.log`), None for a terminal or a pipe."""
+    if root is None or not root.alive():
+        return None
+    try:
+        path = Path(f"/proc/{root.pid}/fd/1").readlink()
+    except OSError:
+        return None
+    return path if path.is_file() else None

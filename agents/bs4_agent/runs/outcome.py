@@ -1,0 +1,102 @@
+"""Whether an attempt is over and how it ended: well or not is read from both final lines, never from an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.clock import stamp
+from bs4_agent.runs.files import read_json
+from bs4_agent.runs.model import Attempt, End, Member
+from bs4_agent.trainers.base import Event, LaunchSpec, Trainer
+
+#: While one of these lives, training goes on, with or without its launcher.
+TRAINING = frozenset({"launcher", "trainer", "rank"})
+
+#: The final lines are among the last; 64 KiB is some 400 lines of a log.
+_TAIL = 64 * 1024
+_SIDES = ("trainer", "orchestrator")
+
+
+@dataclass(frozen=True)
+class Over:
+    """An attempt that is over. `state`: ended or lost. `note` says what an exit code cannot."""
+
+    state: str
+    code: int | None
+    signal: int | None
+    t: float
+    note: str = ""
+
+
+def judge(directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool) -> Over | None:
+    """None while the attempt may go on. `settled`: the launcher has been gone for so long that its children had the time to follow."""
+    if attempt.launcher is not None and attempt.launcher.alive():
+        return None
+    if (end := read_json(directory / "end.json")) is not None:
+        return Over("ended", end["code"], end["signal"], end.get("launcher_t") or end["t"], end.get("detail", ""))
+    shim_lives = attempt.shim is not None and attempt.shim.alive()
+    if attempt.state == "starting":
+        return None if shim_lives else Over("lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran")
+    if any(member.component in TRAINING for member in living) or ((living or shim_lives) and not settled):
+        return None
+    if (end := read_json(directory / "launcher_end.json")) is not None:
+        return Over("ended", end["code"], end["signal"], end["t"])
+    if attempt.adopted:
+        return Over("ended", None, None, stamp()["t"], "the run was adopted, so its exit code is not known")
+    return None if shim_lives else Over("lost", None, None, stamp()["t"], "the shim is gone and left no record of the end")
+
+
+def compose_end(trainer: Trainer, spec: LaunchSpec, attempt: Attempt, over: Over, left: Sequence[Member]) -> End:
+    """The end of `attempt`, from the launcher's exit, the logs as they lie there now, and who is left."""
+    words = [over.note or _how(over.code, over.signal)]
+    good = False
+    if spec.component == "rl":
+        good = trainer.good_end(final_events(trainer, spec, attempt.started_t))
+        words.append("both final lines were written" if good else "the final lines of trainer and orchestrator are not both there")
+    if left:
+        words.append("still alive: " + ", ".join(f"{member.component or _name(member)} (pid {member.identity.pid})" for member in left[:8]))
+    return End(over.code, over.signal, over.t, good, "; ".join(words) + ".")
+
+
+def final_events(trainer: Trainer, spec: LaunchSpec, since_t: float) -> list[Event]:
+    """What the last lines of both sides' logs say, of files written since wall second `since_t`: not an earlier attempt's."""
+    events = []
+    for source in trainer.log_sources(spec):
+        if source.source in _SIDES:
+            for raw in _last_lines(source.path, since_t):
+                if (event := trainer.event(source.source, trainer.parse_line(source.source, raw))) is not None:
+                    events.append(event)
+    return events
+
+
+def _last_lines(path: Path, since_t: float) -> list[bytes]:
+    try:
+        with path.open("rb") as handle:
+            found = os.fstat(handle.fileno())
+            if found.st_mtime < since_t:
+                return []
+            handle.seek(max(0, found.st_size - _TAIL))
+            return handle.read(_TAIL).splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _how(code: int | None, signum: int | None) -> str:
+    if signum is not None:
+        return f"the launcher was ended by {_signal_name(signum)}"
+    return f"the launcher ended with exit code {code}" if code is not None else "how the launcher ended is not known"
+
+
+def _signal_name(signum: int) -> str:
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"signal {signum}"  # real-time signals have no names
+
+
+def _name(member: Member) -> str:
+    return Path(member.cmdline[0]).name if member.cmdline else "a process"

@@ -1,0 +1,44 @@
+"""Where a run may be touched: the directories that are its own, with every link resolved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+
+
+def own_directories(layout: RunLayout) -> list[Path]:
+    """The directories that hold only this run's files, resolved, none inside another.
+
+    `output_dir` is not one: under the current generation other runs lie in it.
+    """
+    named = [
+        layout.run_dir,
+        layout.trainer_checkpoints,
+        layout.orchestrator_checkpoints,
+        layout.broadcasts,
+        layout.rollouts,
+        layout.weights,
+        *layout.wiped,
+    ]
+    found = [path.resolve() for path in named if path is not None and path != layout.output_dir]
+    return [path for path in dict.fromkeys(found) if not any(other in path.parents for other in found)]
+
+
+def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
+    """The directories of the run's logs, resolved, none inside another, and never output_dir itself."""
+    layout = trainer.layout(spec)
+    output_dir = layout.output_dir.resolve()
+    # A component may keep a second log of its own beside the launcher's redirect (2026-01: run_default/logs).
+    found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [layout.run_dir.resolve() / "logs"]
+    found = [path for path in dict.fromkeys(found) if path != output_dir and path not in output_dir.parents]
+    return [path for path in found if not any(other in path.parents for other in found)]
+
+
+def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
+    """A directory that two runs would both write to, or None."""
+    for mine in own_directories(one):
+        for theirs in own_directories(other):
+            if mine == theirs or mine in theirs.parents or theirs in mine.parents:
+                return mine
+    return None

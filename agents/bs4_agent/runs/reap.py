@@ -1,0 +1,13 @@
+"""The script that a shim becomes: `reap.py ATTEMPT_DIR LAUNCHER_PID AGENT_HOME CHECK_S`; AGENT_HOME "" = no agent is to be revived."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100
+
+from bs4_agent.runs.agent_watch import AgentWatch
+from bs4_agent.runs.reaper import Reaper
+
+if __name__ == "__main__":
+    _, directory, launcher, home, every_s = sys.argv
+    Reaper(directory, int(launcher), AgentWatch(directory, home, float(every_s)) if home else None).run()

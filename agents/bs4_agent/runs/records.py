@@ -1,0 +1,113 @@
+"""What the files of a run say: run.json, and spec.json, shim.json and outcome.json of an attempt."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.identity import Identity
+from bs4_agent.runs.files import read_json
+from bs4_agent.runs.model import Attempt, End, Exit
+from bs4_agent.trainers.base import LaunchSpec
+
+
+def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
+    return {
+        "run": spec.run,
+        "trainer": spec.trainer,
+        "config": str(spec.config),
+        "cwd": str(spec.cwd),
+        "output_dir": str(spec.output_dir),
+        "resume": spec.resume,
+        "overrides": list(spec.overrides),
+        "env": dict(spec.env),
+        "component": spec.component,
+        "argv": list(spec.argv),
+        "trainer_name": spec.trainer_name,
+    }
+
+
+def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
+    return LaunchSpec(
+        run=data["run"],
+        trainer=data["trainer"],
+        config=Path(data["config"]),
+        cwd=Path(data["cwd"]),
+        output_dir=Path(data["output_dir"]),
+        resume=data["resume"],
+        overrides=tuple(data["overrides"]),
+        env=dict(data["env"]),
+        component=data["component"],
+        argv=tuple(data["argv"]),
+        trainer_name=data["trainer_name"],
+    )
+
+
+def end_as_dict(state: str, end: End) -> dict[str, Any]:
+    return {"state": state, **asdict(end)}
+
+
+def attempt_numbers(directory: Path) -> list[int]:
+    """The attempts that a run's directory holds, oldest first, with or without content."""
+    try:
+        names = [entry.name for entry in (directory / "attempts").iterdir()]
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def shim_holds(directory: Path) -> bool:
+    """Whether a shim works on this attempt now: it holds the lock for as long as it lives."""
+    try:
+        fd = os.open(directory / "shim.lock", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def read_attempt(directory: Path) -> Attempt | None:
+    """The attempt in `directory` as its files tell it; None while nothing was started there.
+
+    `state` is "ended" or "lost" only where outcome.json says so: whether a process lives is not for files to say.
+    """
+    spec = read_json(directory / "spec.json")
+    if spec is None:
+        return None
+    started = spec if spec.get("adopted") else read_json(directory / "shim.json")
+    if started is None:
+        return None
+    outcome = read_json(directory / "outcome.json")
+    executed = bool(spec.get("adopted")) or "exec_t" in started
+    return Attempt(
+        number=int(directory.name),
+        state=outcome["state"] if outcome else "running" if executed else "starting",
+        shim=_identity(started.get("shim")),
+        launcher=_identity(started.get("launcher")),
+        started_t=started["t"],
+        started_m=started["m"],
+        resume=spec["launch"]["resume"],
+        argv=tuple(spec["argv"]),
+        end=None if outcome is None else End(outcome["code"], outcome["signal"], outcome["t"], outcome["good"], outcome["detail"]),
+        key=spec.get("key", ""),
+        adopted=bool(spec.get("adopted")),
+        ran=executed,
+    )
+
+
+def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
+    """One line of exits.ndjson."""
+    return Exit(Identity.from_dict(line["identity"]), component, line["code"], line["signal"], line["t"], line["m"])
+
+
+def _identity(data: dict[str, Any] | None) -> Identity | None:
+    return None if data is None else Identity.from_dict(data)

@@ -1,0 +1,296 @@
+"""The runs of a pod, as found on disk and as they live: one object that says what runs, what ended, and tells the journal once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.clock import stamp
+from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
+from bs4_agent.identity import Identity
+from bs4_agent.paths import Home, safe_name
+from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.membership import AttemptMembers, Membership
+from bs4_agent.runs.model import Attempt, Exit, Member, Run
+from bs4_agent.runs.outcome import compose_end, judge
+from bs4_agent.runs.records import attempt_numbers, end_as_dict, read_attempt, read_exit, spec_as_dict, spec_from_dict
+from bs4_agent.runs.told import JournalLike, Told
+from bs4_agent.scope import Scope
+from bs4_agent.telemetry.processes import ProcessTable
+from bs4_agent.trainers import registry as registered_trainers
+from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.trainers.settings import BadConfig
+
+#: A launcher that has ended is followed by its children within seconds, or not at all; only then is it said what is left.
+_SETTLE_S = 5.0
+#: Shares the sampler's pass over /proc when there was one within the last second.
+#: The sampler makes a pass over all processes every 3 s; looking more often than it would make another one.
+_SNAPSHOT_AGE_S = 2.9
+
+#: What `poll` noticed: (run, attempt, event), as journalled.
+Noticed = tuple[str, int, str]
+
+
+class Runs:
+    """All runs. Thread-safe. Call `poll` about once a second.
+
+    `agent_restart`: argv with which a shim may start this agent again, None = not at all. `trainers`: trainer id -> Trainer; default: the
+    registered ones.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        scope: Scope,
+        journal: JournalLike,
+        table: ProcessTable,
+        *,
+        agent_restart: Sequence[str] | None = None,
+        trainers: Callable[[str], Trainer] | None = None,
+        settle_s: float = _SETTLE_S,
+        snapshot_age_s: float = _SNAPSHOT_AGE_S,
+    ) -> None:
+        self.home = home
+        self.scope = scope
+        self.table = table
+        self.agent_restart = agent_restart
+        self.membership = Membership()
+        self._journal = journal
+        self._told = Told(journal)
+        self._gaps: list[dict[str, Any]] = []
+        self._trainers = trainers or registered_trainers.get
+        self._settle_s = settle_s
+        self._snapshot_age_s = snapshot_age_s
+        self._lock = threading.RLock()
+        self._runs: dict[str, Run] = {}
+        self._launcher_gone_m: dict[tuple[str, int], float] = {}
+        self._exits: dict[tuple[str, int], tuple[int, list[Exit]]] = {}
+        self._launch_locks: dict[str, threading.Lock] = {}
+        self.unreadable: dict[str, str] = {}
+        """Runs whose files cannot be understood (a newer agent's, a damaged disk's) -> why. They are left alone and stop nobody else."""
+        for directory in sorted(home.runs.iterdir()) if home.runs.exists() else []:
+            try:
+                self._find(directory)
+            except (ValueError, KeyError, TypeError, AgentError) as error:
+                self._runs.pop(directory.name, None)
+                self.unreadable[directory.name] = f"{type(error).__name__}: {error}"
+
+    def all(self) -> list[Run]:
+        with self._lock:
+            return list(self._runs.values())
+
+    def get(self, name: str) -> Run:
+        """UnknownRun when there is no such run; the message says which one may have been meant."""
+        with self._lock:
+            if name in self._runs:
+                return self._runs[name]
+            if name in self.unreadable:
+                raise UnknownRun(f"The files of run {name!r} cannot be read ({self.unreadable[name]}); look at {self.home.run(name)}.")
+            import difflib  # half a megabyte for an error message
+
+            near = difflib.get_close_matches(name, self._runs, n=1)
+            known = ", ".join(sorted(self._runs)) or "none yet"
+        hint = f"did you mean {near[0]!r}?" if near else f"its runs are: {known}."
+        raise UnknownRun(f"This pod has no run {name!r}; {hint}")
+
+    def trainer(self, of: LaunchSpec | Run) -> Trainer:
+        return self._trainers(of.spec.trainer if isinstance(of, Run) else of.trainer)
+
+    def register(self, spec: LaunchSpec, *, adopted: bool = False) -> Run:
+        """Make the run known, or give a known one the spec of its next attempt."""
+        directory = self.home.run(spec.run)
+        with self._lock:
+            run = self._runs.get(spec.run)
+            if run is None or run.spec != spec or run.adopted != adopted:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_json(directory / "run.json", {"spec": spec_as_dict(spec), "adopted": adopted, **stamp()})
+            if run is None:
+                run = self._runs[spec.run] = Run(spec.run, spec, adopted)
+            run.spec, run.adopted = spec, adopted
+            self._tell_registered(run)
+            return run
+
+    def attempt_directory(self, run: str, number: int) -> Path:
+        return self.home.attempt(run, number)
+
+    def launch_lock(self, run: str) -> threading.Lock:
+        """Held while an attempt of `run` is being made: two callers within this agent must not both do it."""
+        with self._lock:
+            return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
+
+    def reload(self, name: str) -> Run:
+        """Read the run's attempts from disk again, after one was made."""
+        with self._lock:
+            run = self.get(name)
+            self._read_attempts(run)
+            return run
+
+    def launched(self, run: str, key: str) -> Attempt | None:
+        """The attempt that action `key` started; None when there is none that came to run: the `done?` of a launch."""
+        with self._lock:
+            attempts = self.reload(run).attempts if run in self._runs else []
+            return next((a for a in reversed(attempts) if a.key == key and a.ran), None)
+
+    def members(self, run: str) -> list[Member]:
+        """Everyone alive of any attempt, and the newest attempt's ended ones."""
+        return self.membership.members(self.get(run).name)
+
+    def leftovers(self, run: str) -> list[Member]:
+        """The living of attempts that have ended."""
+        ended = {attempt.number for attempt in self.get(run).attempts if attempt.end is not None}
+        return [member for member in self.membership.living(run) if member.attempt in ended]
+
+    def exits(self, run: str, attempt: int) -> list[Exit]:
+        """Who of an attempt has ended how, as far as the shim reaped them: the launcher and every orphan."""
+        with self._lock:
+            size, exits = self._exits.get((run, attempt), (0, []))
+            try:
+                with open(self.attempt_directory(run, attempt) / "exits.ndjson", "rb") as handle:
+                    handle.seek(size)
+                    data = handle.read()
+            except FileNotFoundError:
+                return []
+            whole = data[: data.rfind(b"\n") + 1]
+            if whole:
+                exits = exits + self._named(run, attempt, [json.loads(line) for line in whole.splitlines()])
+                self._exits[run, attempt] = (size + len(whole), exits)
+            return exits
+
+    def _named(self, run: str, attempt: int, records: list[dict[str, Any]]) -> list[Exit]:
+        known = {member.identity: member.component for member in self.membership.members(run, attempt)}
+        component = self.trainer(self.get(run)).component
+        found = []
+        for record in records:
+            identity = Identity.from_dict(record["identity"])
+            name = known[identity] if identity in known else component(record["cmdline"].split(), record["comm"])
+            found.append(read_exit(record, name))
+        return found
+
+    def stop_requested(self, run: str, attempt: int) -> bool:
+        """Whether a stop of ours is under way for this attempt, or ended it."""
+        return (self.attempt_directory(run, attempt) / "stop.json").exists()
+
+    def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
+        """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the journal: now, or when it has room again."""
+        with self._lock:
+            self._gaps.append({"stream": stream, **gap})
+            self._tell_gaps()
+
+    def poll(self) -> list[Noticed]:
+        """Look at the processes and files of all runs, and tell the journal what it does not know yet."""
+        with self._lock:
+            self._tell_gaps()
+            runs = self.all()
+            if any(run.live or self.membership.living(run.name) for run in runs):
+                self.membership.observe(self.table.snapshot(max_age=self._snapshot_age_s))
+            return [one for run in runs for one in self._settle(run)]
+
+    def _find(self, directory: Path) -> None:
+        record = read_json(directory / "run.json")
+        if record is None:
+            return  # we died between making the directory and writing the record: nothing was started
+        spec = spec_from_dict(record["spec"])
+        self._runs[spec.run] = run = Run(spec.run, spec, record["adopted"])
+        self._read_attempts(run)
+
+    def _read_attempts(self, run: Run) -> None:
+        """Bring `run.attempts` up to date with the disk; only what is about to start can have changed there."""
+        known = {attempt.number: attempt for attempt in run.attempts if attempt.state != "starting"}
+        for number in attempt_numbers(self.home.run(run.name)):
+            directory = self.attempt_directory(run.name, number)
+            if number not in known and (attempt := read_attempt(directory)) is not None:
+                known[number] = attempt
+                root = attempt.launcher if attempt.adopted else attempt.shim
+                self.membership.track(
+                    run.name, AttemptMembers(directory, number, root, self.trainer(run.spec).component, adopted=attempt.adopted)
+                )
+                if attempt.end is not None:
+                    self.membership.end(run.name, number)
+        run.attempts = [known[number] for number in sorted(known)]
+
+    def _settle(self, run: Run) -> list[Noticed]:
+        self._tell_registered(run)
+        if any(attempt.state == "starting" for attempt in run.attempts):
+            self._read_attempts(run)
+        noticed = []
+        for attempt in run.attempts:
+            if attempt.end is None:
+                self._decide(run, attempt)
+            if attempt.state != "starting" and self._tell_started(run, attempt):
+                noticed.append((run.name, attempt.number, "attempt-started"))
+            if attempt.end is not None and self._tell_ended(run, attempt):
+                noticed.append((run.name, attempt.number, "attempt-ended"))
+        return noticed
+
+    def _decide(self, run: Run, attempt: Attempt) -> None:
+        """Give the attempt its end when it is over, on disk first: who comes after us must not judge by logs that have changed."""
+        directory = self.attempt_directory(run.name, attempt.number)
+        settled = self._settled(run.name, attempt)
+        living = [member for member in self.membership.members(run.name, attempt.number) if member.alive]
+        over = judge(directory, attempt, living, settled=settled)
+        if over is None:
+            return
+        record = read_json(directory / "spec.json")
+        spec = run.spec if record is None else spec_from_dict(record["launch"])
+        end = compose_end(self.trainer(spec), spec, attempt, over, living)
+        write_json(directory / "outcome.json", end_as_dict(over.state, end))
+        attempt.state, attempt.end = over.state, end
+        self.membership.end(run.name, attempt.number)
+
+    def _settled(self, run: str, attempt: Attempt) -> bool:
+        if attempt.launcher is not None and attempt.launcher.alive():
+            return False
+        if (run, attempt.number) not in self._launcher_gone_m:
+            self._launcher_gone_m[run, attempt.number] = time.monotonic()
+            # Who was born since the last snapshot, and who was seen by the shim only: judged is by all that can be known now.
+            self.membership.observe(self.table.snapshot(max_age=0.0))
+            self.membership.recall(run, attempt.number)
+        return time.monotonic() - self._launcher_gone_m[run, attempt.number] >= self._settle_s
+
+    def _tell_gaps(self) -> None:
+        try:
+            while self._gaps:
+                self._journal.append("gap", **self._gaps[0])
+                del self._gaps[0]
+        except SpoolFull:
+            return
+
+    def _tell_registered(self, run: Run) -> None:
+        directory, spec = self.home.run(run.name), run.spec
+        if self._told.told(directory, "registered"):
+            return
+        try:
+            max_steps = self.trainer(spec).max_steps(spec)
+        except BadConfig:
+            max_steps = None  # of a run that was adopted: it goes on whatever we make of its config
+        fields = {
+            "trainer": spec.trainer,
+            "output_dir": str(spec.output_dir),
+            "cwd": str(spec.cwd),
+            "config": str(spec.config),
+            "max_steps": max_steps,
+        }
+        self._told.tell(directory, run.name, 0, "registered", fields)
+
+    def _tell_started(self, run: Run, attempt: Attempt) -> bool:
+        directory = self.attempt_directory(run.name, attempt.number)
+        if self._told.told(directory, "attempt-started"):
+            return False
+        fields: dict[str, Any] = {
+            "argv": list(attempt.argv),
+            "resume": attempt.resume,
+            "identity": attempt.launcher.as_dict() if attempt.launcher is not None else None,
+            "started_t": attempt.started_t,
+        }
+        if attempt.adopted:
+            self._told.tell(directory, run.name, attempt.number, "adopted", fields)
+        return self._told.tell(directory, run.name, attempt.number, "attempt-started", fields)
+
+    def _tell_ended(self, run: Run, attempt: Attempt) -> bool:
+        end = attempt.end
+        fields = {} if end is None else {"code": end.code, "signal": end.signal, "good": end.good, "detail": end.detail, "ended_t": end.t}
+        return self._told.tell(self.attempt_directory(run.name, attempt.number), run.name, attempt.number, "attempt-ended", fields)

@@ -1,0 +1,93 @@
+"""Start a new agent in the place of a dead one, at most three times an hour. Run as a script by the shim, outside the run's process tree.
+
+Becomes the agent through exec, by the command in HOME/agent.json (`restart`, which the newest agent wrote) or else by the one in the
+attempt's spec.json (`agent_restart`). What it may do is written in HOME/agent-restarts.json, under a lock, so that the shims of several
+runs share one budget and never start two.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+LIMIT = 3
+WINDOW_S = 3600.0
+#: A new agent gets this long to write its record before anyone calls it dead.
+GRACE_S = 20.0
+
+
+def main(directory: str) -> int:
+    with open(f"{directory}/spec.json", encoding="utf-8") as handle:
+        spec = json.load(handle)
+    timing = spec.get("agent_restart_timing") or {}
+    home = spec["home"]
+    lock = os.open(f"{home}/agent-restarts.json", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        with open(f"{home}/agent.json", encoding="utf-8") as handle:
+            record = json.load(handle)
+        refusal = _refusal(record, lock, timing.get("window_s", WINDOW_S), timing.get("grace_s", GRACE_S))
+        if refusal:
+            print(refusal, file=sys.stderr)  # noqa: T201  (standard error is the shim's log)
+            return 1
+    finally:
+        os.close(lock)
+    _become(record.get("restart") or spec["agent_restart"], home)
+    return 127
+
+
+def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float) -> str:
+    """Why no agent may be started now; "" after the start has been entered."""
+    if record.get("event") == "stopped":
+        return "the agent was stopped on purpose; attach the console to start one"
+    if _alive(record.get("identity", record)):
+        return "an agent is there already"
+    now, boot = time.monotonic(), _boot_id()
+    entries = json.loads(os.read(lock, 65536) or b"[]")
+    recent = [at for at, where in entries if where == boot and now - at < window_s]
+    if recent and now - max(recent) < grace_s:
+        return "an agent was started a moment ago"
+    if len(recent) >= LIMIT:
+        return f"the agent died {LIMIT} times within {window_s:.0f} s; see agent.log, then attach the console to start one"
+    os.lseek(lock, 0, os.SEEK_SET)
+    os.ftruncate(lock, 0)
+    os.write(lock, json.dumps([[at, boot] for at in [*recent, now]]).encode())
+    return ""
+
+
+def _alive(identity: dict[str, Any]) -> bool:
+    try:
+        with open(f"/proc/{int(identity['pid'])}/stat", "rb") as handle:
+            raw = handle.read()
+    except OSError:
+        return False
+    fields = raw[raw.rindex(b")") + 2 :].split()
+    same = int(fields[19]) == int(identity["start_ticks"]) and identity["boot_id"] == _boot_id()
+    return same and fields[0] not in (b"Z", b"X")
+
+
+def _boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+        return handle.read().strip()
+
+
+def _become(argv: list[str], home: str) -> None:
+    os.setsid()
+    log = os.open(f"{home}/agent.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target in (1, 2):
+        os.dup2(log, target)
+    os.closerange(3, 65536)
+    for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, set())
+    os.chdir(home)
+    os.execvpe(argv[0], argv, {**os.environ, "BS4_HOME": home, "BS4_AGENT_RESTARTED": "1"})  # noqa: S606
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

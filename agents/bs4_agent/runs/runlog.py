@@ -1,0 +1,162 @@
+"""What the logs of one attempt have said so far, as far as detectors ask for it: steps per side, the last events of each kind, errors."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from bs4_agent.detect.facts import LogEvent, Side
+from bs4_agent.trainers.base import Event
+
+#: Kept of each kind and side: heartbeats come every 10 s and must not push out the one barrier or the resume line of the start.
+_PER_KIND = 40
+_STEPS = 256
+#: Steps whose durations make "the usual step": enough to be calm, few enough to follow a change of the batch size.
+_TYPICAL = 20
+_TEXT = 300
+
+
+@dataclass
+class SideLog:
+    """Progress of one side. `last_step_m`/`_t`: when its line was read, or, where the line was read late, when it says it was written."""
+
+    last_step: int | None = None
+    last_step_m: float | None = None
+    last_step_t: float | None = None
+    steps: int = 0
+    durations: deque[float] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
+
+
+@dataclass
+class RunLog:
+    """`steps`: the last records of steps/<run>. `skipped`: bytes per source that were passed over because the backlog was too long."""
+
+    run: str
+    attempt: int
+    sides: dict[str, SideLog] = field(default_factory=dict)
+    last_activity_m: float | None = None
+    steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_STEPS))
+    skipped: dict[str, int] = field(default_factory=dict)
+    _events: dict[tuple[str, str], deque[tuple[int, LogEvent]]] = field(default_factory=dict)
+    _count: int = 0
+
+    @property
+    def events(self) -> list[LogEvent]:
+        """The last events of each kind and side, in the order in which they were read."""
+        return [event for _, event in sorted((entry for kind in self._events.values() for entry in kind), key=lambda entry: entry[0])]
+
+    @property
+    def errors(self) -> list[LogEvent]:
+        """The last lines of level error or worse that no rule of the trainer knows."""
+        return [event for event in self.events if event.event.kind == "error"]
+
+    @property
+    def last_read_t(self) -> float:
+        """Wall second of the last line that was read, now where there was none."""
+        return time.time() if self.last_activity_m is None else _wall(self.last_activity_m)
+
+    def copy(self) -> RunLog:
+        """As it is now; what is read later does not change it."""
+        sides = {name: replace(side, durations=deque(side.durations, maxlen=_TYPICAL)) for name, side in self.sides.items()}
+        events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
+        return replace(self, sides=sides, steps=deque(self.steps, maxlen=_STEPS), skipped=dict(self.skipped), _events=events)
+
+    def record(self, record: dict[str, Any]) -> None:
+        """A record of steps/<run>; a later one of the same step takes the place of the earlier."""
+        key = (record["side"], record["step"])
+        if any((known["side"], known["step"]) == key for known in self.steps):
+            self.steps = deque((r for r in self.steps if (r["side"], r["step"]) != key), maxlen=_STEPS)
+        self.steps.append(record)
+
+    def side(self, name: str) -> Side:
+        found = self.sides.get(name, SideLog())
+        return Side(found.last_step, found.last_step_m, found.steps)
+
+    def median_step_s(self) -> float | None:
+        """How long a step usually takes, seconds; the trainer's word first. None before a step has told its time."""
+        for name in ("trainer", "orchestrator"):
+            if name in self.sides and self.sides[name].durations:
+                # Not statistics.median: that module brings fractions, decimal and random along, 3 MB.
+                ordered = sorted(self.sides[name].durations)
+                return ordered[len(ordered) // 2]
+        return None
+
+    def add(self, event: LogEvent) -> None:
+        kept = self._events.setdefault((event.event.kind, event.event.side), deque(maxlen=_PER_KIND))
+        self._count += 1
+        kept.append((self._count, event))
+        if event.event.kind == "step" and event.event.step is not None:
+            self._progress(event)
+
+    def _progress(self, event: LogEvent) -> None:
+        side = self.sides.setdefault(event.event.side, SideLog())
+        if side.last_step == event.event.step:
+            return  # the same line of another rank, or in a second file
+        side.last_step, side.last_step_m = event.event.step, event.m
+        side.last_step_t = _wall(event.m)
+        side.steps += 1
+        duration = event.event.values.get("time_s")
+        if isinstance(duration, (int, float)):
+            side.durations.append(float(duration))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the agent that comes after us. Times are wall times: its monotonic clock may be another boot's."""
+        sides = {
+            name: {"last_step": s.last_step, "last_step_t": s.last_step_t, "steps": s.steps, "durations": list(s.durations)}
+            for name, s in self.sides.items()
+        }
+        return {
+            "run": self.run,
+            "attempt": self.attempt,
+            "sides": sides,
+            "last_activity_t": None if self.last_activity_m is None else _wall(self.last_activity_m),
+            "steps": list(self.steps)[-_TYPICAL:],
+            "skipped": self.skipped,
+            "events": [_event_as_dict(event) for event in self.events],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunLog:
+        log = cls(data["run"], data["attempt"])
+        for event in data["events"]:
+            log.add(_event_from_dict(event))
+        log.sides = {
+            name: SideLog(s["last_step"], _mono(s["last_step_t"]), s["last_step_t"], s["steps"], deque(s["durations"], maxlen=_TYPICAL))
+            for name, s in data["sides"].items()
+        }
+        log.last_activity_m = _mono(data["last_activity_t"])
+        log.steps.extend(data["steps"])
+        log.skipped = dict(data["skipped"])
+        return log
+
+
+def short(text: str) -> str:
+    return text if len(text) <= _TEXT else text[:_TEXT] + "…"
+
+
+def monotonic_of(wall: float) -> float:
+    """The monotonic second of this boot at wall second `wall`; never in the future."""
+    return time.monotonic() - max(0.0, time.time() - wall)
+
+
+def _mono(wall: float | None) -> float | None:
+    return None if wall is None else monotonic_of(wall)
+
+
+def _wall(m: float) -> float:
+    return round(time.time() - (time.monotonic() - m), 3)
+
+
+def _event_as_dict(event: LogEvent) -> dict[str, Any]:
+    data = asdict(event)
+    data["t"] = _wall(data.pop("m"))
+    return data
+
+
+def _event_from_dict(data: Mapping[str, Any]) -> LogEvent:
+    inner = data["event"]
+    rest = {key: value for key, value in data.items() if key not in ("event", "t")}
+    return LogEvent(event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]), m=monotonic_of(data["t"]), **rest)

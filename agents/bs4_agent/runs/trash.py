@@ -1,0 +1,139 @@
+"""The run's trash: what is in the way is moved aside by one rename, never deleted, and can be put back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bs4_agent.clock import stamp
+from bs4_agent.errors import Refused, StepFailed
+from bs4_agent.ids import ulid
+from bs4_agent.paths import storage
+from bs4_agent.runs.files import read_json, sync_directory, write_json
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.places import log_directories, own_directories
+from bs4_agent.runs.registry import Runs
+
+
+def trash(runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False) -> Path:
+    """Move `path` to `<storage>/trash/<stamp>/<path below output_dir>` and return where it lies now.
+
+    `stamp_as` names the move (an action's key: doing it again then finds it done); default: a new ULID. `everything` lifts the ban on the
+    newest complete checkpoint, for a start afresh that a person has confirmed with the run's name.
+
+    Refused: outside the run's own directories once links are resolved, a link itself, another filesystem, the newest complete checkpoint
+    or something around it, a run that is live. StepFailed: the filesystem would not do it.
+    """
+    run = runs.get(name)
+    layout = runs.trainer(run.spec).layout(run.spec)
+    area = storage(layout.output_dir, name) / "trash" / (stamp_as or ulid())
+    target = area / _below(path, layout.output_dir)
+    if not os.path.lexists(path) and os.path.lexists(target):
+        return target
+    source = _permitted(runs, run, path, everything=everything)
+    if os.path.lexists(target):
+        raise Refused(f"{target} is there already, so {path} was left where it is; look at both, then move one aside by hand.")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if target.parent.stat().st_dev != source.lstat().st_dev:
+            raise Refused(
+                f"{path} lies on another filesystem than {area}, so moving it would mean copying it; move it aside by hand there."
+            )
+        # Written before the move: whoever finds the trash after a crash must be able to put it back.
+        write_json(_ticket(target), {"original": str(source), "run": name, **stamp()})
+        _rename(source, target)
+    except OSError as error:
+        raise StepFailed(
+            f"{path} could not be moved to {target} ({error.strerror}); nothing was lost. Correct that, then try again."
+        ) from error
+    return target
+
+
+def trashed(runs: Runs, name: str, path: Path, stamp_as: str) -> bool:
+    """Whether this very move has been made: its `done?`."""
+    run = runs.get(name)
+    layout = runs.trainer(run.spec).layout(run.spec)
+    target = storage(layout.output_dir, name) / "trash" / stamp_as / _below(path, layout.output_dir)
+    return os.path.lexists(target) and not os.path.lexists(path)
+
+
+def restore(trashed_path: Path) -> Path:
+    """Put back what `trash` moved, to where it was; returns that place. Refused when something has taken it."""
+    record = read_json(_ticket(trashed_path))
+    if record is None:
+        raise Refused(f"{trashed_path} has no note of where it came from; move it by hand.")
+    original = Path(record["original"])
+    if not os.path.lexists(trashed_path) and os.path.lexists(original):
+        return original
+    if os.path.lexists(original):
+        raise Refused(f"{original} exists again, so nothing was put back; move it aside first.")
+    original.parent.mkdir(parents=True, exist_ok=True)
+    if original.parent.resolve() != original.parent:
+        raise Refused(f"{original.parent} has become a link, so nothing was put back; move it by hand.")
+    _rename(trashed_path, original)
+    return original
+
+
+def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
+    """The path with its links resolved, when it may be moved; Refused otherwise."""
+    if ".." in path.parts or not path.is_absolute():
+        raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
+    if run.live:
+        raise Refused(f"{run.name} is running and may write to {path}; stop it first.")
+    if path.is_symlink():
+        raise Refused(f"{path} is a link; name the directory that it points to, if that is to move.")
+    source = path.resolve()
+    if not os.path.lexists(source):
+        raise Refused(f"There is no {path}; nothing was moved. Make a new plan.")
+    trainer = runs.trainer(run.spec)
+    layout = trainer.layout(run.spec)
+    output_dir = layout.output_dir.resolve()
+    places = [*own_directories(layout), *log_directories(trainer, run.spec)]
+    if source == output_dir or source in output_dir.parents or not any(place == source or place in source.parents for place in places):
+        raise Refused(f"{path} is not one of {run.name}'s own directories (it is really {source}); only those are moved.")
+    if storage(layout.output_dir, run.name).resolve() in (source, *source.parents):
+        raise Refused(f"{path} is in the trash already.")
+    if not everything:
+        _spare_the_newest(runs, run, source)
+    return source
+
+
+def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
+    newest = max((c for c in runs.trainer(run.spec).checkpoints(run.spec) if c.complete), key=lambda c: c.step, default=None)
+    if newest is None:
+        return
+    for part in [*newest.parts.values(), *newest.directories.values()]:
+        real = part.resolve()
+        if real == source or real in source.parents or source in real.parents:
+            raise Refused(f"{source} holds step {newest.step}, the newest complete checkpoint of {run.name}; that one is never moved.")
+
+
+def _below(path: Path, output_dir: Path) -> Path:
+    """The name in the trash: as below output_dir, or by the whole path for what lies elsewhere (a checkpoint directory on another disk)."""
+    parent = path.parent.resolve()
+    real, base = parent / path.name, output_dir.resolve()
+    return real.relative_to(base) if base in real.parents else Path("elsewhere", *real.parts[1:])
+
+
+def _ticket(target: Path) -> Path:
+    return target.with_name(f".{target.name}.bs4-moved.json")
+
+
+def _rename(source: Path, target: Path) -> None:
+    """One rename between directories that are held open and were checked: a link put in the way meanwhile leads nowhere."""
+    come_from, go_to = _open_real(source.parent), _open_real(target.parent.resolve())
+    try:
+        os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)
+    finally:
+        os.close(come_from)
+        os.close(go_to)
+    sync_directory(target.parent)
+    sync_directory(source.parent)
+
+
+def _open_real(directory: Path) -> int:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    if str(Path(f"/proc/self/fd/{fd}").readlink()) != str(directory):
+        os.close(fd)
+        raise Refused(f"{directory} was replaced by a link while it was looked at; nothing was moved. Make a new plan.")
+    return fd

@@ -1,0 +1,129 @@
+"""Membership by descent: what counts, what is remembered, and what a reused pid cannot inherit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bs4_agent.identity import Identity, stat_fields
+from bs4_agent.runs.launch import launch
+from bs4_agent.runs.membership import AttemptMembers, Membership
+from bs4_agent.scope import Scope
+from bs4_agent.telemetry.processes import Proc, ProcessTable, Snapshot
+from tests.agent.runs.practice import Pod, components, identity, kill, read, until
+
+DAEMON = f"{sys.executable} -c 'import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(60)' engine"
+
+
+def test_a_daemon_that_left_session_group_and_parent_is_still_ours(pod: Pod) -> None:
+    pod.trainer.program = f"{DAEMON}; exec sleep 60"
+    runs = pod.runs()
+    launch(runs, pod.spec(), key="k1")
+    engine = components(runs, "engine")["engine"]
+    assert runs.membership.owner_of(engine) == ("alpha", "engine")
+    (member,) = [one for one in runs.members("alpha") if one.identity == engine]
+    assert (member.proof, member.alive, member.attempt, member.component) == ("descent", True, 1, "engine")
+
+
+def test_descent_stays_provable_after_the_shim_and_the_agent_have_died(pod: Pod) -> None:
+    """The shim's own record bridges the time without an agent: the daemon is born when nobody but the shim is there."""
+    pod.trainer.program = f"sleep 0.3; {DAEMON}; exec sleep 60"
+    launch(pod.runs(), pod.spec(), key="k1")
+    engine = until(lambda: _daemon(pod.attempt()))
+    for who in ("shim", "launcher"):
+        kill(identity(pod.attempt(), who))
+    until(lambda: not identity(pod.attempt(), "launcher").alive())
+    runs = pod.runs()
+    assert engine in {member.identity for member in runs.members("alpha") if member.alive}
+    until(lambda: [runs.poll(), runs.get("alpha").attempt.end][1])
+    assert runs.membership.dead_run_holder(engine) == ("alpha", "engine")
+    assert pod.runs().membership.dead_run_holder(engine) == ("alpha", "engine")
+
+
+def test_children_of_a_member_are_members_after_the_shim_has_died(pod: Pod) -> None:
+    pod.trainer.program = "while [ ! -e go ]; do sleep 0.05; done; sh -c 'sleep 60; :' engine"
+    runs = pod.runs()
+    launch(runs, pod.spec(), key="k1")
+    runs.poll()
+    kill(identity(pod.attempt(), "shim"))
+    until(lambda: not identity(pod.attempt(), "shim").alive())
+    (pod.root / "work/go").touch()
+    assert components(runs, "engine")
+
+
+def test_another_process_with_a_members_pid_is_a_stranger(tmp_path: Path) -> None:
+    """A remembered identity is compared with its start ticks, at the load as in the snapshot."""
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        now = Identity.of(stranger.pid)
+        assert now is not None
+        before = replace(now, start_ticks=now.start_ticks - 1)
+        entries = [{"identity": before.as_dict(), "comm": "sleep", "cmdline": ["sleep", "60"], "component": "engine"}]
+        (tmp_path / "members.json").write_text(json.dumps({"members": entries}))
+        members = AttemptMembers(tmp_path, 1, before, lambda cmdline, comm: "engine", adopted=False)
+        assert [(m.identity, m.alive) for m in members.members()] == [(before, False)]
+        members.observe(ProcessTable(Scope.from_environment()).snapshot())
+        assert [(m.identity, m.alive) for m in members.members()] == [(before, False)]
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_the_agent_itself_is_never_a_member(tmp_path: Path) -> None:
+    """Even when its own ancestor is taken for a run's root."""
+    parent, me = Identity.of(os.getppid()), Identity.of(os.getpid())
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        membership = Membership()
+        membership.track("alpha", AttemptMembers(tmp_path, 1, parent, lambda cmdline, comm: None, adopted=True))
+        membership.observe(ProcessTable(Scope.from_environment()).snapshot(max_age=0))
+        identities = {member.identity for member in membership.members("alpha")}
+        assert me not in identities
+        assert Identity.of(child.pid) in identities, "a child of ours has that root above it too"
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_members_are_written_once_a_second_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("bs4_agent.runs.membership.time.monotonic", lambda: clock[0])
+    root = Identity.of(os.getpid())
+    assert root is not None
+
+    def look(*titles: str) -> int:
+        """A snapshot in which the root has children with these titles; the inode of members.json after it."""
+        snapshot = Snapshot({root.pid: Proc(root, 1, "S", "root", ("root",), 0, 0, None, 0.0)})
+        for number, title in enumerate(titles):
+            child = replace(root, pid=10_000_000 + number)
+            snapshot[child.pid] = Proc(child, root.pid, "S", title, (title,), 0, 0, None, 0.0)
+        members.observe(snapshot)
+        return (tmp_path / "members.json").stat().st_ino
+
+    members = AttemptMembers(tmp_path, 1, root, lambda cmdline, comm: None, adopted=False)
+    first = look("engine")
+    clock[0] += 0.9
+    assert look("engine", "trainer") == first, "too early"
+    clock[0] += 0.2
+    second = look("engine", "trainer")
+    assert second != first
+    clock[0] += 2
+    assert look("engine", "trainer") == second, "nothing changed"
+    assert look("engine") != second
+    saved = {entry["comm"]: entry["alive"] for entry in (read(tmp_path / "members.json") or {})["members"]}
+    assert saved == {"engine": True, "trainer": False}
+
+
+def _daemon(attempt: Path) -> Identity | None:
+    """The daemon itself, in the shim's record: its two forefathers have ended and the shim is its parent."""
+    for entry in (read(attempt / "descendants.json") or {"members": []})["members"]:
+        found, fields = Identity.from_dict(entry["identity"]), stat_fields(entry["identity"]["pid"])
+        if entry["cmdline"].endswith("engine") and found.alive() and fields and int(fields[1]) == identity(attempt, "shim").pid:
+            return found
+    return None

@@ -1,0 +1,149 @@
+"""Moving aside: one rename, only what is the run's own, never the newest complete checkpoint, and back again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bs4_agent.errors import Refused, StepFailed
+from bs4_agent.runs import trash as module
+from bs4_agent.runs.launch import launch
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.trash import restore, trash, trashed
+from tests.agent.runs.practice import Pod
+
+
+@pytest.fixture
+def out(pod: Pod) -> Path:
+    """Checkpoints 20 and 40, of which 20 is complete, and a stranger's directory beside the run's."""
+    out = pod.root / "work/alpha"
+    for step in (20, 40):
+        for part in (out / f"checkpoints/step_{step}", out / f"run_default/checkpoints/step_{step}/orchestrator"):
+            part.mkdir(parents=True)
+            (part / "data").write_text(f"step {step}")
+    (out / "other").mkdir()
+    (pod.root / "work/beta/checkpoints/step_40").mkdir(parents=True)
+    pod.trainer.complete = (20,)
+    return out
+
+
+@pytest.fixture
+def runs(pod: Pod, out: Path) -> Runs:
+    runs = pod.runs()
+    runs.register(pod.spec())
+    return runs
+
+
+def test_a_step_is_moved_and_comes_back(runs: Runs, out: Path) -> None:
+    path = out / "checkpoints/step_40"
+    inode = path.stat().st_ino
+    target = trash(runs, "alpha", path, stamp_as="KEY")
+    assert target == out.parent / ".bs4/alpha/trash/KEY/checkpoints/step_40"
+    assert (target.stat().st_ino, path.exists()) == (inode, False)
+    assert trashed(runs, "alpha", path, "KEY")
+    assert trash(runs, "alpha", path, stamp_as="KEY") == target, "done already"
+    assert restore(target) == path
+    assert (path.stat().st_ino, (path / "data").read_text()) == (inode, "step 40")
+    assert restore(target) == path, "put back already"
+    assert not trashed(runs, "alpha", path, "KEY")
+
+
+def test_the_same_step_can_be_moved_twice_under_names_of_its_own(runs: Runs, out: Path) -> None:
+    path = out / "checkpoints/step_40"
+    first = trash(runs, "alpha", path)
+    path.mkdir()
+    second = trash(runs, "alpha", path)
+    assert first != second
+    assert (first / "data").exists()
+    path.mkdir()
+    with pytest.raises(Refused, match="exists again"):
+        restore(first)
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("alpha", "not one of alpha's own directories"),
+        (".", "not one of alpha's own directories"),
+        ("beta/checkpoints/step_40", "not one of alpha's own directories"),
+        ("alpha/other", "not one of alpha's own directories"),
+        ("alpha/checkpoints/../other", "not a plain absolute path"),
+        ("alpha/checkpoints/step_40/..", "not a plain absolute path"),
+        ("alpha/checkpoints/step_41", "There is no"),
+        ("alpha/checkpoints/step_20", "the newest complete checkpoint"),
+        ("alpha/checkpoints", "the newest complete checkpoint"),
+        ("alpha/checkpoints/step_20/data", "the newest complete checkpoint"),
+    ],
+)
+def test_what_may_not_be_moved_stays(runs: Runs, out: Path, where: str, reason: str) -> None:
+    before = _tree(out.parent)
+    with pytest.raises(Refused, match=reason):
+        trash(runs, "alpha", out.parent / where)
+    assert _tree(out.parent) == before
+
+
+def test_a_relative_path_is_refused(runs: Runs, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(out)
+    with pytest.raises(Refused, match="plain absolute path"):
+        trash(runs, "alpha", Path("checkpoints/step_40"))
+
+
+def test_links_do_not_lead_out_of_the_run(runs: Runs, out: Path) -> None:
+    beta = out.parent / "beta/checkpoints"
+    (out / "checkpoints/step_60").symlink_to(beta / "step_40")
+    with pytest.raises(Refused, match="is a link"):
+        trash(runs, "alpha", out / "checkpoints/step_60")
+    (out / "checkpoints/more").symlink_to(beta)
+    with pytest.raises(Refused, match=r"not one of alpha's own directories \(it is really .*beta"):
+        trash(runs, "alpha", out / "checkpoints/more/step_40")
+    assert (beta / "step_40").is_dir()
+
+
+def test_a_link_that_is_put_in_the_way_at_the_last_moment_leads_nowhere(runs: Runs, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the check and the rename the parent directory is replaced by a link to a stranger's."""
+    parent, beta = out / "checkpoints", out.parent / "beta/checkpoints"
+    original = module.write_json
+
+    def swap(*args: object, **more: object) -> None:
+        original(*args, **more)  # type: ignore[arg-type]
+        parent.rename(out / "moved-away")
+        parent.symlink_to(beta)
+
+    monkeypatch.setattr(module, "write_json", swap)
+    with pytest.raises(StepFailed, match="nothing was lost"):
+        trash(runs, "alpha", out / "checkpoints/step_40")
+    assert (beta / "step_40").is_dir()
+    assert (out / "moved-away/step_40/data").exists()
+
+
+def test_an_afresh_start_moves_everything_when_a_person_has_said_so(runs: Runs, out: Path) -> None:
+    target = trash(runs, "alpha", out / "checkpoints", everything=True)
+    assert (target / "step_20/data").read_text() == "step 20"
+    with pytest.raises(Refused, match="own directories"):
+        trash(runs, "alpha", out, everything=True)
+
+
+def test_nothing_moves_under_a_live_run(pod: Pod, runs: Runs, out: Path) -> None:
+    launch(runs, pod.spec(), key="k1")
+    with pytest.raises(Refused, match="alpha is running and may write"):
+        trash(runs, "alpha", out / "checkpoints/step_40")
+
+
+def test_another_filesystem_is_refused_and_not_copied(pod: Pod, runs: Runs, out: Path, other_disk: Path) -> None:
+    elsewhere = out / "checkpoints/step_80"
+    elsewhere.mkdir()
+    subprocess.run(["mount", "--bind", str(other_disk), str(elsewhere)], check=True)
+    try:
+        (elsewhere / "data").write_text("step 80")
+        with pytest.raises(Refused, match="lies on another filesystem"):
+            trash(runs, "alpha", elsewhere)
+        assert (elsewhere / "data").read_text() == "step 80"
+    finally:
+        subprocess.run(["umount", str(elsewhere)], check=True)
+
+
+def _tree(root: Path) -> list[str]:
+    return sorted(os.path.join(parent, name) for parent, directories, files in os.walk(root) for name in [*directories, *files])
