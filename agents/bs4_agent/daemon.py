@@ -1,0 +1,197 @@
+"""`python -m bs4_agent daemon`: the parts of the agent, put together, and their threads."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from bs4_agent import PROTOCOLS, __version__, handover
+from bs4_agent.actions import Actions
+from bs4_agent.attach import daemon_command
+from bs4_agent.book import Book
+from bs4_agent.clock import boot_id
+from bs4_agent.detect.engine import Engine
+from bs4_agent.errors import AgentError, Busy, SpoolFull
+from bs4_agent.journal import Journal
+from bs4_agent.paths import Home
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.pod import Pod
+from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.registry import Runs
+from bs4_agent.scope import Scope
+from bs4_agent.server import Server
+from bs4_agent.streams.registry import Streams
+from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.telemetry.gpus import open_gpus
+from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.processes import ProcessTable
+from bs4_agent.telemetry.sampler import Sampler
+from bs4_agent.watcher import Watcher
+
+#: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for eight.
+TELEMETRY_CAP = 128 * 1024 * 1024
+JOURNAL_CAP = 64 * 1024 * 1024
+FOLLOW_S = 0.5
+#: Pause after a defect in a thread, so that one that happens every time does not fill the disk.
+FAULT_PAUSE_S = 10.0
+#: No agent for longer than this is a gap in watching, told at the next start.
+GAP_S = 5.0
+
+
+class Daemon:
+    """One agent. `start` makes everything live; `stop` ends the threads and leaves all runs alone."""
+
+    def __init__(self, home: Home, scope: Scope, build: handover.Build, playbooks: bytes) -> None:
+        self.home, self.scope, self.build = home, scope, build
+        self._stop = threading.Event()
+        self.streams = Streams()
+        telemetry = SegmentStream(home.state / "telemetry", TELEMETRY_CAP)
+        journal = SegmentStream(home.state / "journal", JOURNAL_CAP, keep_unreleased=True, relief=telemetry.shed)
+        self.streams.add("telemetry", telemetry)
+        self.streams.add("journal", journal)
+        self.book = Book(Journal(journal))
+        self.table = ProcessTable(scope)
+        self.gpus = GuardedGpus(open_gpus(scope))
+        self.runs = Runs(home, scope, self.book, self.table, agent_restart=daemon_command())
+        self.library = Library(playbooks)
+        engine = Engine(list(self.library))
+        self.follower = RunFollower(self.streams, self.runs)
+        self.pod = Pod(scope, self.table, self.gpus, self.runs, self.follower, self.book)
+        self.actions = Actions(self.pod, self.library, self.book, journal, self._hand_over)
+        self.watcher = Watcher(self.pod, engine, self.book, self.actions)
+        self.follower.on_line = self.watcher.feed
+        self.sampler = Sampler(scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths)
+        self._telemetry = telemetry
+        self.server = Server(home.socket(build.bundle), self.streams, self.actions.submit, self.hello)
+
+    def hello(self) -> dict[str, Any]:
+        return {
+            "protocol": PROTOCOLS[0],
+            "agent": __version__,
+            "bundle": self.build.bundle,
+            "build": self.build.build,
+            "home": self.home.id(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "pid": os.getpid(),
+            "boot_id": boot_id(),
+            "host": os.uname().nodename,
+            "t": time.time(),
+            "m": time.monotonic(),
+        }
+
+    def start(self) -> None:
+        self._tell_start()
+        self.runs.poll()
+        self.follower.poll()
+        self._thread("sampler", self.sampler.run)
+        self._thread("prober", self.pod.prober.run)
+        self._thread("follower", self._follow)
+        self.actions.resume()
+        self._thread("watcher", self.watcher.run)
+
+    def serve(self) -> None:
+        """Until `stop`."""
+        self.server.serve_forever()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.server.stop()
+
+    def close(self) -> None:
+        self.book.append("agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid())
+        self.gpus.close()
+        self.sampler.close()
+        self.follower.close()
+        self.streams.close()
+
+    def _tell_start(self) -> None:
+        """Journalled at every start: who watches from now on, and for how long nobody did."""
+        before = self.book.ledger.agent
+        last = max((self.book.ledger.last_t, self._last_sample_t()), default=0.0)
+        event = "restarted" if os.environ.pop("BS4_AGENT_RESTARTED", "") else "started"
+        self.book.append("agent", sync=True, event=event, version=__version__, bundle=self.build.bundle, pid=os.getpid())
+        gap = time.time() - last
+        if before and gap > GAP_S:
+            self.book.append("agent", event="watch-gap", gap_s=round(gap, 1), from_t=last)
+        repaired = self._telemetry.repaired
+        if repaired is not None:
+            self.book.append("gap", stream="telemetry", from_offset=repaired["from"], to_offset=repaired["to"], reason=repaired["reason"])
+
+    def _last_sample_t(self) -> float:
+        line = self._telemetry.last_line()
+        return (self._telemetry.timestamp(line) or 0.0) if line is not None and self._telemetry.timestamp is not None else 0.0
+
+    def _sampled(self, record: dict[str, Any]) -> None:
+        self._telemetry.append(record)
+
+    def _follow(self, stop: threading.Event) -> None:
+        while not stop.wait(FOLLOW_S):
+            try:
+                self.follower.poll()
+            except SpoolFull:
+                stop.wait(5.0)  # steps are derived from logs, which stay: they are read again when there is room
+
+    def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
+        threading.Thread(target=self._supervised, args=(name, work), name=name, daemon=True).start()
+
+    def _supervised(self, name: str, work: Callable[[threading.Event], None]) -> None:
+        """A defect in one thread must not end the watch in silence: it is journalled (its traceback is in agent.log) and work goes on."""
+        while not self._stop.is_set():
+            try:
+                work(self._stop)
+            except Exception as error:  # noqa: BLE001 (the last line of defence; what is expected is handled where it happens)
+                traceback.print_exc()
+                self.book.append("agent", event="fault", thread=name, detail=f"{type(error).__name__}: {error}"[:500], pid=os.getpid())
+                self._stop.wait(FAULT_PAUSE_S)
+
+    def _hand_over(self, body: Mapping[str, Any]) -> None:
+        """A newer console brings a newer agent: let this one's answer go out, then end. Runs are not touched."""
+        self.book.append("agent", sync=True, event="handover", bundle=self.build.bundle, pid=os.getpid())
+        threading.Timer(0.2, self.stop).start()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 0 also when another agent of this home lives: two would act twice."""
+    home = Home.from_environment()
+    home.create()
+    try:
+        claimed = handover.claim(home)
+    except Busy as error:
+        print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
+        return 0
+    # The agent speaks no TLS. http.client would map OpenSSL only to be able to: 4.3 of the 6.9 MB that it costs.
+    sys.modules.setdefault("ssl", cast(ModuleType, None))
+    threading.stack_size(256 * 1024)
+    build = handover.Build.own()
+    daemon = Daemon(home, Scope.from_environment(), build, playbooks())
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: daemon.stop())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # `kill -USR1` writes every thread's stack to agent.log: how a hang on somebody's pod is understood without a debugger there.
+    faulthandler.register(signal.SIGUSR1)
+    daemon.server.bind()
+    daemon.start()
+    handover.write_record(home, daemon.server.path, build, daemon_command())
+    daemon.serve()
+    daemon.close()
+    handover.mark_stopped(home)
+    os.close(claimed)
+    return 0
+
+
+def playbooks() -> bytes:
+    """playbooks.json, which lies beside this package in a bundle."""
+    path = Path(__file__).resolve().parents[1] / "playbooks.json"
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise AgentError(f"This agent has no playbooks ({path}); deploy it with `bs4-console deploy`.") from None

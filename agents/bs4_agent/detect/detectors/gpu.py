@@ -1,0 +1,51 @@
+"""A process that no live run owns holds GPU memory, and a run cannot start (or could not)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.facts import Facts, Finding, Holder, RunFacts, process_evidence
+
+GIB = 1 << 30
+
+
+def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Reported on the run that cannot start for it; a run that trains beside a stranger is not disturbed by it."""
+    gpus = facts.gpus
+    if gpus.state != "ok" or run.stop_requested or run.good_end or run.trainer_side.steps:
+        return []
+    min_bytes = int(parameters.get("min_mb", 1000)) * 1_000_000
+    refused = next((e for e in run.events if e.event.kind == "gpu-memory"), None)
+    if refused is None:
+        return []
+    stale = [h for h in gpus.holders if h.run is None and (h.mem is None or h.mem > min_bytes) and gpus.used.get(h.gpu, 0) > min_bytes]
+    if not stale:
+        return []
+    ours = [h for h in stale if h.dead_run is not None]
+    first = (ours or stale)[0]
+    known = f"left behind by {first.dead_run}" if ours else "of no run known here"
+    holds = f"holds {_size(first, gpus.used)} on GPU {first.gpu}"
+    coverage = ["NVML reports pids of another namespace: memory per process is unknown"] if gpus.pids == "foreign" else []
+    return [
+        Finding(
+            failure="stale-gpu-process",
+            run=run.name,
+            attempt=run.attempt,
+            summary=f"{run.name} finds no free GPU memory: pid {first.identity.pid} ({known}) {holds}.",
+            evidence=[refused.evidence(), *(process_evidence(h.identity, _describe(h)) for h in stale)],
+            anchor=f"pid:{first.identity.pid}:{first.identity.start_ticks}",
+            coverage=coverage,
+        )
+    ]
+
+
+def _size(holder: Holder, used: Mapping[int, int]) -> str:
+    if holder.mem is not None:
+        return f"{holder.mem / GIB:.1f} GiB"
+    return f"some of the {used.get(holder.gpu, 0) / GIB:.1f} GiB in use"
+
+
+def _describe(holder: Holder) -> str:
+    owner = f"belonged to {holder.dead_run}" if holder.dead_run else "belongs to no run known here"
+    return f"{' '.join(holder.cmdline)[:120]} on GPU {holder.gpu}, {owner}"

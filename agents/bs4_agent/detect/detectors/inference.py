@@ -1,0 +1,74 @@
+"""Inference is gone and nothing says so.
+
+Three ways, all measured on a real vLLM: the server ends with exit code 0 when its engine is killed in mid-generation, which
+prime-rl's launchers ignore; a stopped engine leaves /health at 200 and looks idle; a server that was started apart from the launcher
+is nobody's child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+
+
+def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl":
+        return []
+    was_ready = run.server.ever_ok_m is not None or run.last_event("ready") is not None or run.orchestrator_side.steps > 0
+    if not was_ready or not (run.alive("trainer") or run.alive("rank") or run.alive("launcher")):
+        return []
+    for judge in (_exited, _hung, _gone):
+        if finding := judge(facts, run, parameters):
+            return [finding]
+    return []
+
+
+def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+    """The server was the launcher's child and is gone. Its exit code is the launcher's to know: had it been another than 0, the launcher
+    would have said so at once and ended the run by its own hand, which is not silent."""
+    if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher"):
+        return None
+    gone = next((m for m in run.members if m.component == "inference"), None)
+    if gone is None:
+        return None
+    evidence = [process_evidence(gone.identity, "the inference server has ended; the launcher goes on without it")]
+    evidence += [process_evidence(m.identity, f"{m.component} is still there") for m in run.alive("engine") + run.alive("worker")]
+    anchor = f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
+    return _finding(run, "The inference server has ended and nobody noticed.", evidence, anchor)
+
+
+def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+    server = run.server
+    if server.failures < int(parameters.get("probes", 2)) or server.health != "ok":
+        return None
+    stopped = run.alive("engine") + run.alive("worker")
+    evidence = [_probe(run, f"{server.failures} one-token requests in a row got no answer, although /health answers 200")]
+    evidence += [process_evidence(m.identity, f"{m.component} {' '.join(m.cmdline)[:60]}") for m in stopped]
+    return _finding(run, "The inference server is up and answers nothing.", evidence, f"hung:{server.url}:{run.attempt}:{_anchor(run)}")
+
+
+def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+    """Started apart: no child of ours to have ended. Refused connections from the pod itself are proof enough, once it had answered."""
+    server = run.server
+    if run.ever("inference") or server.ever_ok_m is None or server.health not in ("refused", "reset"):
+        return None
+    evidence = [_probe(run, "the server that this run uses was answering and now refuses connections")]
+    if lost := run.last_event("inference-lost"):
+        evidence.append(lost.evidence())
+    return _finding(run, "The separately started inference server is gone.", evidence, f"gone:{server.url}:{run.attempt}:{_anchor(run)}")
+
+
+def _anchor(run: RunFacts) -> str:
+    """The last step before it went quiet: a second hang of the same attempt is another incident."""
+    return str(run.trainer_side.last_step)
+
+
+def _probe(run: RunFacts, text: str) -> dict[str, Any]:
+    return {"source": "probe", "stream": "", "cursor": "", "file": "", "offset": 0, "line": 0, "text": f"{run.server.url}: {text}"}
+
+
+def _finding(run: RunFacts, summary: str, evidence: list[dict[str, Any]], anchor: str) -> Finding:
+    resumable = any(c.complete for c in run.checkpoints)
+    return Finding("vllm-silent-death", run.name, run.attempt, summary, evidence, anchor, playbook=None if resumable else "start-afresh")

@@ -1,0 +1,94 @@
+"""Asks the runs' inference servers how they are, without ever being the load: /health often, a one-token request only on suspicion."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bs4_agent.detect.facts import ServerProbe
+from bs4_agent.probes.vllm import Probe, ProbeFailed, health, metrics, one_token
+
+#: Seconds between two rounds.
+ROUND_S = 1.0
+HEALTH_EVERY_S = 2.0
+HEALTH_TIMEOUT_S = 3.0
+#: A run is suspicious when nothing moved for this many of its own steps, and never before SUSPICION_MIN_S.
+SUSPICION_STEPS = 2.0
+SUSPICION_MIN_S = 5.0
+#: Bounds of the one-token timeout. A busy engine answers one token within a few of its iterations; 30 s is ten times the slowest seen.
+TOKEN_TIMEOUT_S = (5.0, 30.0)
+TOKEN_EVERY_S = 2.0
+_COUNTER = "vllm:generation_tokens_total"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run whose server is asked. `quiet_s`: seconds since either side finished a step; `pace_s`: its median step time."""
+
+    run: str
+    attempt: int
+    url: str
+    quiet_s: float
+    pace_s: float | None
+
+
+class Prober:
+    """`watched` names what is to be asked now; `probe` is the last answer. One thread: a server that hangs delays only the
+    next question."""
+
+    def __init__(self, watched: Callable[[], Sequence[Watched]]) -> None:
+        self._watched = watched
+        self._last: dict[tuple[str, int], ServerProbe] = {}
+        self._counter: dict[str, float] = {}
+
+    def probe(self, run: str, attempt: int) -> ServerProbe:
+        return self._last.get((run, attempt), ServerProbe())
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.wait(ROUND_S):
+            watched = self._watched()
+            current = {(w.run, w.attempt) for w in watched}
+            for key in [k for k in self._last if k not in current]:
+                del self._last[key]
+            for item in watched:
+                self._ask(item)
+
+    def _ask(self, item: Watched) -> None:
+        key = (item.run, item.attempt)
+        before = self._last.get(key, ServerProbe(url=item.url))
+        now = time.monotonic()
+        if before.health_m is None or now - before.health_m >= HEALTH_EVERY_S:
+            answer = health(item.url, HEALTH_TIMEOUT_S)
+            ever = before.ever_ok_m or (time.monotonic() if answer.ok else None)
+            before = dataclasses.replace(before, url=item.url, health=_word(answer), health_m=time.monotonic(), ever_ok_m=ever)
+            self._last[key] = before
+        if before.ever_ok_m is not None and before.health == "ok":
+            self._last[key] = self._ask_for_a_token(item, before)
+
+    def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
+        limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
+        if item.quiet_s < limit:
+            return before if before.failures == 0 else dataclasses.replace(before, answer="unknown", failures=0)
+        if before.answer_m is not None and time.monotonic() - before.answer_m < TOKEN_EVERY_S:
+            return before
+        counted = self._generated(item.url)
+        low, high = TOKEN_TIMEOUT_S
+        answer = one_token(item.url, min(max(3 * (item.pace_s or 0.0), low), high))
+        frozen = counted is not None and self._generated(item.url) == counted
+        failed = not answer.ok and answer.error == "timeout" and frozen
+        return dataclasses.replace(before, answer=_word(answer), answer_m=time.monotonic(), failures=before.failures + 1 if failed else 0)
+
+    @staticmethod
+    def _generated(url: str) -> float | None:
+        """Tokens generated so far. An engine that is merely busy moves it while our own request waits."""
+        try:
+            return metrics(url, HEALTH_TIMEOUT_S).get(_COUNTER)
+        except ProbeFailed:
+            return None
+
+
+def _word(answer: Probe) -> str:
+    return "ok" if answer.ok else answer.error or "unknown"

@@ -1,0 +1,118 @@
+"""Playbooks as the agent reads them: JSON, compiled and validated on the operator's side. The agent never parses YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.digest import sha256
+from bs4_agent.errors import UnknownPlaybook
+
+#: Word on the command line and in `applies` -> the trainer ids it means.
+FAMILIES = {
+    "any": ("prime-rl-2026-01", "prime-rl", "verl"),
+    "prime-rl": ("prime-rl-2026-01", "prime-rl"),
+    "prime-rl-current": ("prime-rl",),
+    "prime-rl-2026-01": ("prime-rl-2026-01",),
+    "verl": ("verl",),
+}
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """One compiled file. `fix` are typed steps `{kind: parameters}`, in order; `latched` findings stay until resolved."""
+
+    id: str
+    title: str
+    family: str
+    role: str
+    severity: str
+    danger: str
+    where: str
+    applies: frozenset[str]
+    detect: Mapping[str, Any]
+    explains: frozenset[str]
+    fix: Sequence[tuple[str, Mapping[str, Any]]]
+    verify: Mapping[str, Any]
+    typed_name: bool
+    automatic: bool
+    text: Mapping[str, str]
+    sha256: str
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
+        return cls(
+            id=data["id"],
+            title=data["title"],
+            family=data["family"],
+            role=data["role"],
+            severity=data["severity"],
+            danger=data["danger"],
+            where=data["where"],
+            applies=frozenset(trainer for word in data["applies"] for trainer in FAMILIES[word]),
+            detect=data.get("detect", {}),
+            explains=frozenset(data.get("explains", ())),
+            fix=[(kind, parameters or {}) for step in data.get("fix", ()) for kind, parameters in step.items()],
+            verify=data.get("verify", {}),
+            typed_name=bool(data.get("typed_name", False)),
+            automatic=bool(data.get("automatic", True)),
+            text={key: data.get(key, "") for key in ("looks_like", "explanation", "prevent")},
+            sha256=digest(data),
+        )
+
+    def applies_to(self, trainer: str) -> bool:
+        return trainer in self.applies
+
+    @property
+    def detector(self) -> str | None:
+        return self.detect.get("detector")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return dict(self.detect.get("with", {}))
+
+    @property
+    def signatures(self) -> Sequence[Mapping[str, Any]]:
+        return list(self.detect.get("logs", ()))
+
+    @property
+    def hold_s(self) -> float:
+        return float(self.detect.get("for", 0.0))
+
+    @property
+    def keep_s(self) -> float:
+        return float(self.detect.get("keep_firing_for", 0.0))
+
+    @property
+    def latched(self) -> bool:
+        """Log lines are events, not states: what a line said does not become untrue when the next line comes."""
+        return self.detector is None
+
+
+def canonical(value: Any) -> bytes:
+    """Canonical JSON: sorted keys, no spaces, UTF-8."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of canonical JSON, hex."""
+    return sha256(canonical(value)).hexdigest()
+
+
+class Library:
+    """All playbooks of a bundle (or of a checkout), by id."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._by_id = {entry["id"]: Playbook.from_dict(entry) for entry in json.loads(raw)["playbooks"]}
+
+    def __iter__(self) -> Any:
+        return iter(self._by_id.values())
+
+    def get(self, playbook_id: str) -> Playbook:
+        try:
+            return self._by_id[playbook_id]
+        except KeyError:
+            known = ", ".join(sorted(self._by_id))
+            raise UnknownPlaybook(f"There is no playbook {playbook_id!r} in this agent; it knows {known}.") from None

@@ -1,0 +1,90 @@
+"""Plans: the concrete steps of one playbook for one run, and the hash that a person confirms."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.detect.facts import RunFacts
+from bs4_agent.errors import NotApplicable
+from bs4_agent.playbooks.compiled import Playbook, digest
+from bs4_agent.playbooks.steps import STEPS
+from bs4_agent.playbooks.world import Context, Planned, World
+
+#: A plan older than this is dead: what it saw is history.
+LIFETIME_S = 15 * 60
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`expires_m` is this boot's monotonic clock. Only `steps`' hashed parts, run, attempt, playbook and guards enter the hash."""
+
+    playbook: Playbook
+    run: str
+    attempt: int
+    incident: str
+    resume: int | None
+    steps: Sequence[Planned]
+    expires_m: float
+
+    @property
+    def hash(self) -> str:
+        return digest(
+            {
+                "playbook": self.playbook.sha256,
+                "run": self.run,
+                "attempt": self.attempt,
+                "steps": [{"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)} for s in self.steps],
+                "guards": self.guards,
+            }
+        )
+
+    @property
+    def guards(self) -> dict[str, Any]:
+        return {"typed_name": self.playbook.typed_name, "danger": self.playbook.danger, "resume": self.resume}
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "playbook": self.playbook.id,
+            "title": self.playbook.title,
+            "danger": self.playbook.danger,
+            "typed_name": self.playbook.typed_name,
+            "run": self.run,
+            "attempt": self.attempt,
+            "incident": self.incident,
+            "resume": self.resume,
+            "steps": [step.as_dict() for step in self.steps],
+            "verify": dict(self.playbook.verify),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
+        return cls(
+            playbook,
+            data["run"],
+            data["attempt"],
+            data["incident"],
+            data["resume"],
+            [Planned.from_dict(step) for step in data["steps"]],
+            expires_m,
+        )
+
+
+def resumable(facts: RunFacts) -> int | None:
+    """R, the newest step that is complete on every side: nothing that is complete is ever moved away to resume."""
+    return max((c.step for c in facts.checkpoints if c.complete), default=None)
+
+
+def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
+    """A plan from what is now. NotApplicable says why there is none."""
+    facts = world.run_facts(run)
+    if not playbook.applies_to(facts.spec.trainer):
+        raise NotApplicable(f"{playbook.id} does not apply to {facts.spec.trainer}; `playbook list` shows what does.")
+    if not playbook.fix:
+        raise NotApplicable(f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do.")
+    resume = resumable(facts)
+    context = Context(world, run, action, resume)
+    steps = [step for kind, parameters in playbook.fix if (step := STEPS[kind].plan(context, parameters)) is not None]
+    return Plan(playbook, run, facts.attempt, incident, resume, steps, time.monotonic() + LIFETIME_S)

@@ -1,0 +1,72 @@
+"""Carry out a confirmed plan: journal the intent, check again, act, verify; and go on after the agent itself was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from bs4_agent.errors import AgentError, PlanChanged
+from bs4_agent.ledger import ActionView
+from bs4_agent.playbooks.plan import Plan
+from bs4_agent.playbooks.steps import STEPS
+from bs4_agent.playbooks.verify import VERIFIERS
+from bs4_agent.playbooks.world import Context, Planned, World
+
+
+class Recorder(Protocol):
+    """Writes one journal record. `sync`: on disk before it returns; SpoolFull when it cannot be."""
+
+    def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]: ...
+
+
+class Runner:
+    """One plan. Every step asks `done` first, so that running it again after a kill -9 at any instant does nothing twice."""
+
+    def __init__(self, world: World, record: Recorder, key: str, plan: Plan) -> None:
+        self._world, self._record, self._key, self._plan = world, record, key, plan
+        self._context = Context(world, plan.run, key, plan.resume)
+
+    def run(self, before: ActionView | None = None) -> bool:
+        """To the verdict. `before`: what an earlier life of the agent has journalled of this action. True when recovered."""
+        finished = {i for i, s in enumerate(before.steps) if s.state in ("done", "skipped")} if before else set()
+        try:
+            for index, planned in enumerate(self._plan.steps):
+                if index not in finished:
+                    self._step(index, planned)
+        except PlanChanged as error:
+            self._event("plan-changed", detail=error.message, result={"recovered": False})
+            return False
+        except AgentError as error:
+            self._event("failed", detail=error.message, result={"recovered": False, "error": error.type})
+            return False
+        return self._verify()
+
+    def _step(self, index: int, planned: Planned) -> None:
+        step = STEPS[planned.kind]
+        if step.done(self._context, planned):
+            self._event("step-skipped", step=index, title=planned.title, detail="already so")
+            return
+        targets = step.check(self._context, planned)
+        self._event("intent", sync=True, step=index, title=planned.title, command=planned.command, targets=[dict(t) for t in targets])
+        try:
+            detail = step.act(self._context, planned, targets, lambda text: self._say(index, text))
+        except AgentError as error:
+            self._event("step-failed", step=index, title=planned.title, detail=error.message)
+            raise
+        self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
+
+    def _verify(self) -> bool:
+        kind, parameters = next(iter(self._plan.playbook.verify.items()))
+        self._event("verifying", detail=f"waiting for {parameters.get('count', 2)} new steps")
+        verdict = VERIFIERS[kind](
+            self._world, self._plan.run, self._plan.attempt, parameters, lambda text: self._event("verifying", detail=text)
+        )
+        result = {"recovered": verdict.recovered, "step": verdict.step}
+        self._event("done" if verdict.recovered else "failed", sync=True, detail=verdict.detail, result=result)
+        return verdict.recovered
+
+    def _say(self, index: int, text: str) -> None:
+        self._event("intent", step=index, detail=text)
+
+    def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
+        self._record("action", sync=sync, action=self._key, run=self._plan.run, event=event, **fields)

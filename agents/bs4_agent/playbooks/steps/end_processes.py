@@ -1,0 +1,54 @@
+"""end_processes: end what is left of dead attempts of ours that still hold GPU memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.facts import Holder
+from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.identity import Identity
+from bs4_agent.playbooks.world import Context, Planned
+
+
+class EndProcesses:
+    """Ours or not is decided by descent alone. With a holder goes the rest of its dead attempt: a router that lives on holds the port.
+    A holder that cannot be proved ours is named in the plan and left alone."""
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        holders = context.world.gpu_facts().holders
+        dead = sorted({h.dead_run for h in holders if h.run is None and h.dead_run is not None and h.same_user})
+        others = [h for h in holders if h.run is None and h.dead_run is None]
+        if not dead:
+            named = "; ".join(_line(h) for h in others) or "no visible process"
+            raise NotApplicable(
+                f"GPU memory is held by {named}, and none of it is provably left from a run of ours. "
+                "Look at it and end it by hand, or release the pod."
+            )
+        left = [(run, member) for run in dead for member in context.world.leftovers(run)]
+        targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
+        shown = {
+            "processes": [{"pid": m.identity.pid, "component": m.component, "command": " ".join(m.cmdline)[:200]} for _, m in left],
+            "left_alone": [_line(h) for h in others],
+        }
+        title = f"End the {len(left)} processes that are left of {', '.join(dead)}"
+        return Planned("end_processes", title, "kill -TERM " + " ".join(str(t["pid"]) for t in targets), {}, targets, shown)
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
+        left = {member.identity for run in {t["dead_run"] for t in alive} for member in context.world.leftovers(run)}
+        for target in alive:
+            if Identity.from_dict(dict(target)) not in left:
+                raise PlanChanged(f"pid {target['pid']} is no leftover of {target['dead_run']} any more; make a new plan.")
+        return alive
+
+    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+        return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)
+
+
+def _line(holder: Holder) -> str:
+    memory = f"{holder.mem / (1 << 30):.1f} GiB" if holder.mem is not None else "unknown memory"
+    return f"pid {holder.identity.pid} {' '.join(holder.cmdline)[:80]} ({memory} on GPU {holder.gpu})"

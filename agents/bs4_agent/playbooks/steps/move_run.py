@@ -1,0 +1,48 @@
+"""move_run: put all that a run has written aside, so that it can start afresh. The trash keeps every byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.trainers.base import RunLayout
+
+
+class MoveRun:
+    """`when: nothing-saved`: only for a run that has no checkpoint at all and whose trainer refuses to start in a directory that is not
+    empty; what the failed attempt left there are its configs and logs."""
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        facts = context.facts()
+        if parameters.get("when") == "nothing-saved" and (facts.checkpoints or not facts.layout.fresh_needs_empty):
+            return None
+        roots = _roots(facts.layout)
+        found = [path for path in roots if path.exists()]
+        command = "; ".join(f"mv {path} <trash>/" for path in found)
+        title = f"Move everything that {context.run} has written to its trash ({len(found)} directories)"
+        return Planned("move_run", title, command, {"roots": [str(p) for p in roots]}, [], {"directories": [str(p) for p in found]})
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        return not any(Path(root).exists() for root in planned.parameters["roots"])
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        return [{"path": root} for root in planned.parameters["roots"] if Path(root).exists()]
+
+    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+        for target in targets:
+            say(f"moved {target['path']} to {context.world.trash(context.run, Path(target['path']), context.action, everything=True)}")
+        return f"moved {len(targets)} directories"
+
+
+def _roots(layout: RunLayout) -> list[Path]:
+    """The directories that a fresh start must not find, none inside another.
+
+    2026-01 spreads a run over output_dir; the current generation refuses a run directory that is not empty, so all of it goes.
+    """
+    paths = [layout.run_dir, layout.trainer_checkpoints, layout.orchestrator_checkpoints, layout.rollouts, layout.broadcasts]
+    if layout.weights is not None:
+        paths.append(layout.weights)
+    unique = [path for path in dict.fromkeys(paths) if path != layout.output_dir]
+    return [path for path in unique if not any(other in path.parents for other in unique)]

@@ -1,0 +1,84 @@
+"""move_steps: put what a resume must not find into the run's trash: every step above it, and what no checkpoint needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import size_of, step_directories
+from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.trainers.base import RunLayout
+
+
+class MoveSteps:
+    """Which directories exist above the resume step may grow while the run is being stopped (a dying orchestrator saves once more),
+    so what is confirmed is the selector: these roots, above this step, at most so many entries. The concrete list is journalled
+    before it moves.
+
+    Two kinds go although they lie below: hand-off directories that the trainer empties at its start, and broadcasts of steps that are
+    no checkpoint, which it deletes one by one as it goes on. Whoever looks for them later finds them in the trash.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        if context.resume is None:
+            raise NotApplicable(
+                f"No step of {context.run} is complete on every side, so there is nothing to resume from. "
+                "The playbook start-afresh moves everything aside."
+            )
+        layout = context.facts().layout
+        selector = {
+            "above": context.resume,
+            "roots": [str(root) for root in _roots(layout)],
+            "broadcasts": str(layout.broadcasts),
+            "wiped": [str(path) for path in layout.wiped],
+        }
+        found = _found(selector, _kept(context))
+        selector["limit"] = 2 * len(found) + 8
+        title = f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that step {context.resume} does not need to the run's trash"
+        command = "; ".join(f"mv {path} <trash>/" for path in found)
+        shown = {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]}
+        return Planned("move_steps", title, command, selector, [], shown)
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        return not _found(planned.parameters, _kept(context))
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        newest, above = max(_kept(context), default=None), planned.parameters["above"]
+        if newest != above:
+            raise PlanChanged(f"The newest complete step of {context.run} is {newest} by now, not {above}; make a new plan.")
+        found = _found(planned.parameters, _kept(context))
+        if len(found) > planned.parameters["limit"]:
+            raise PlanChanged(f"{len(found)} directories lie above step {above} by now, more than were confirmed; make a new plan.")
+        return [{"path": str(path)} for path in found]
+
+    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+        for target in targets:
+            moved = context.world.trash(context.run, Path(target["path"]), context.action)
+            say(f"moved {target['path']} to {moved}")
+        return f"moved {len(targets)} directories"
+
+
+def _kept(context: Context) -> set[int]:
+    """The steps that are complete on every side."""
+    return {c.step for c in context.facts().checkpoints if c.complete}
+
+
+def _roots(layout: RunLayout) -> list[Path]:
+    """Where this generation keeps step directories that a resume looks at; each once, and none that goes whole."""
+    roots = [layout.orchestrator_checkpoints, layout.trainer_checkpoints, layout.rollouts, layout.broadcasts]
+    if layout.weights is not None:
+        roots.append(layout.weights)
+    return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
+
+
+def _found(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
+    above = [path for root in selector["roots"] for step, path in _steps(Path(root)) if step > selector["above"]]
+    stray = [path for step, path in _steps(Path(selector["broadcasts"])) if step <= selector["above"] and step not in kept]
+    wiped = [path for text in selector["wiped"] if (path := Path(text)).is_dir() and any(path.iterdir())]
+    return [*above, *stray, *wiped]
+
+
+def _steps(root: Path) -> list[tuple[int, Path]]:
+    return sorted(step_directories(root).items())

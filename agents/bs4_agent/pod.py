@@ -1,0 +1,254 @@
+"""The live pod: what the detectors look at and what the playbooks act on, in one object."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from bs4_agent.book import Book
+from bs4_agent.checkpoints.inventory import inventory
+from bs4_agent.clock import boot_id
+from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
+from bs4_agent.detect.prober import Prober, Watched
+from bs4_agent.detect.stepfiles import step_files
+from bs4_agent.errors import LaunchFailed, StepFailed
+from bs4_agent.identity import Identity
+from bs4_agent.runs import adopt, archive, ending, trash
+from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.launch import launch
+from bs4_agent.runs.model import Member, Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.stop import StopRun
+from bs4_agent.scope import Scope
+from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.ownership import attribute, nvml_pids
+from bs4_agent.telemetry.processes import ProcessTable, Snapshot
+from bs4_agent.telemetry.sampler import RunMembers
+from bs4_agent.trainers.base import LaunchSpec
+
+#: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
+SHARED_PASS_S = 3.5
+#: A launch that shows no first step for this long is not called good; large models load for up to half an hour.
+FIRST_STEP_S = 45 * 60.0
+
+
+class Pod:
+    """Implements playbooks.world.World. Thread-safe as far as its parts are."""
+
+    boot_id = boot_id()
+
+    def __init__(self, scope: Scope, table: ProcessTable, gpus: GuardedGpus, runs: Runs, follower: RunFollower, book: Book) -> None:
+        self.scope, self.table, self.gpus, self.runs, self.follower, self.book = scope, table, gpus, runs, follower, book
+        self.prober = Prober(self._watched)
+        self._numbering = "unknown"
+        self._resolved: Callable[[str], None] = lambda incident: None
+
+    def on_resolved(self, listener: Callable[[str], None]) -> None:
+        """`listener(incident)` is called when a playbook's verification has passed."""
+        self._resolved = listener
+
+    # What is.
+
+    def look(self) -> Facts:
+        """Everything, now."""
+        snapshot = self.table.snapshot(SHARED_PASS_S)
+        gpus = self._gpu_facts(snapshot)
+        runs = [self._run_facts(run) for run in self.runs.all() if run.attempt is not None]
+        coverage = []
+        if gpus.state != "ok":
+            coverage.append(f"GPUs are {gpus.state}")
+        if gpus.pids == "foreign":
+            coverage.append("NVML reports pids of another namespace: memory per process is unknown")
+        return Facts(time.monotonic(), time.time(), runs, gpus, coverage)
+
+    def run_facts(self, run: str) -> RunFacts:
+        self.table.refresh()
+        self.runs.poll()
+        return self._run_facts(self.runs.get(run))
+
+    def gpu_facts(self) -> GpuFacts:
+        self.runs.poll()
+        return self._gpu_facts(self.table.refresh())
+
+    def run_members(self) -> list[RunMembers]:
+        """What the sampler shows: the living processes of every run's attempts, and the newest attempt's ended ones."""
+        return [
+            RunMembers(run.name, run.attempt.number, [(m.identity, m.component) for m in self.runs.members(run.name)])
+            for run in self.runs.all()
+            if run.attempt is not None
+        ]
+
+    def paths(self) -> list[Path]:
+        """Whose disks matter: the agent's home and every run's output."""
+        found = [self.runs.home.root, *(run.spec.output_dir for run in self.runs.all())]
+        return [next(p for p in (path, *path.parents) if p.exists()) for path in found]
+
+    def last_step_t(self, run: str) -> float:
+        """Wall time of the newest step of `run`, 0 when it never made one."""
+        recent = self.follower.recent(run)
+        return max((side.last_step_t or 0.0 for side in recent.sides.values()), default=0.0)
+
+    def _run_facts(self, run: Run) -> RunFacts:
+        attempt = run.attempt
+        if attempt is None:
+            raise LaunchFailed(f"{run.name} has never been started; start it with `bs4-console launch`.")
+        trainer = self.runs.trainer(run)
+        layout = trainer.layout(run.spec)
+        recent = self.follower.recent(run.name, attempt.number)
+        return RunFacts(
+            name=run.name,
+            spec=run.spec,
+            layout=layout,
+            attempt=attempt.number,
+            state=attempt.state,
+            started_m=attempt.started_m,
+            started_t=attempt.started_t,
+            trainer_side=recent.side("trainer"),
+            orchestrator_side=recent.side("orchestrator"),
+            median_step_s=recent.median_step_s(),
+            last_activity_m=recent.last_activity_m,
+            members=[m for m in self.runs.members(run.name) if m.attempt == attempt.number],
+            exits=self.runs.exits(run.name, attempt.number),
+            events=recent.events,
+            checkpoints=inventory(trainer, run.spec),
+            files=step_files(layout),
+            server=self.prober.probe(run.name, attempt.number),
+            good_end=bool(attempt.end and attempt.end.good),
+            stop_requested=self.runs.stop_requested(run.name, attempt.number),
+        )
+
+    def _gpu_facts(self, snapshot: Snapshot) -> GpuFacts:
+        sample = self.gpus.latest()
+        if sample["state"] != "ok":
+            return GpuFacts(sample["state"])
+        if sample["pids"] == "unknown":
+            sample["pids"] = self._numbering
+        open_by = self.table.holders(self.scope.dev, nvml_pids(sample))
+        membership = self.runs.membership
+        seen = attribute(sample, snapshot, open_by, membership.owner_of, self.table.monitors(self.scope.dev))
+        self._numbering = str(seen["pids"])
+        holders = []
+        for device in seen["devices"]:
+            for proc in device["procs"]:
+                if proc["visible"] and (process := snapshot.get(proc["pid"])) is not None:
+                    dead = membership.dead_run_holder(process.identity)
+                    holders.append(
+                        Holder(
+                            process.identity, device["index"], proc["mem"], process.cmdline, proc["run"], proc["component"],
+                            dead[0] if dead else None, process.uid == self.scope.uid,
+                        )
+                    )  # fmt: skip
+        used = {d["index"]: d["mem_used"] for d in seen["devices"] if d.get("mem_used") is not None}
+        total = {d["index"]: d["mem_total"] for d in seen["devices"] if d.get("mem_total") is not None}
+        return GpuFacts("ok", self._numbering, used, total, holders)
+
+    def _watched(self) -> list[Watched]:
+        watched = []
+        for run in self.runs.all():
+            attempt = run.attempt
+            if attempt is None or attempt.state != "running" or run.spec.component != "rl":
+                continue
+            recent = self.follower.recent(run.name, attempt.number)
+            moved = max(
+                (side.last_step_m or attempt.started_m for side in (recent.side("trainer"), recent.side("orchestrator"))), default=0.0
+            )
+            url = self.runs.trainer(run).inference_url(run.spec)
+            watched.append(Watched(run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()))
+        return watched
+
+    # What is done.
+
+    def stop(self, run: str, say: Callable[[str], None]) -> str:
+        return StopRun(self.runs, run, gpu_holders=self._members_on_gpus).execute(say).sentence
+
+    def stop_command(self, run: str) -> str:
+        steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
+        return f"{steps[0].command}, then TERM and KILL for what is left of it" if steps else ""
+
+    def _members_on_gpus(self, run: str) -> list[Member]:
+        holding = {h.identity for h in self.gpu_facts().holders}
+        return [member for member in self.runs.membership.living(run) if member.identity in holding]
+
+    def leftovers(self, run: str) -> Sequence[Member]:
+        self.runs.poll()
+        return self.runs.leftovers(run)
+
+    def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
+        _, left = ending.end(targets, say=say)
+        if left:
+            raise StepFailed(f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. Release the pod.")
+        return f"{len(targets)} processes ended"
+
+    def archive_logs(self, run: str) -> str:
+        return archive.archive_logs(self.runs, run).sentence
+
+    def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
+        return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
+
+    def launch(self, spec: LaunchSpec, key: str) -> int:
+        attempt = launch(self.runs, spec, key=key)
+        self.follower.poll()
+        return attempt.number
+
+    def launched(self, run: str, key: str) -> int | None:
+        attempt = self.runs.launched(run, key)
+        return None if attempt is None else attempt.number
+
+    def command(self, spec: LaunchSpec) -> Sequence[str]:
+        return spec.argv or self.runs.trainer(spec).command(spec)
+
+    def command_line(self, spec: LaunchSpec) -> str:
+        return shlex.join(self.command(spec))
+
+    def companion(self, run: str) -> RunFacts | None:
+        me = self.runs.get(run)
+        port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
+        for other in self.runs.all():
+            if other.spec.component == "inference" and other.attempt and port in self.runs.trainer(other).serves(other.spec):
+                return self.run_facts(other.name)
+        return None
+
+    def wait_first_step(self, run: str, attempt: int) -> int:
+        """The number of the attempt's first finished step; LaunchFailed when it ends before, or shows none in FIRST_STEP_S."""
+        deadline = time.monotonic() + FIRST_STEP_S
+        pause = threading.Event()
+        while time.monotonic() < deadline:
+            facts = self.run_facts(run)
+            if facts.attempt != attempt:
+                raise LaunchFailed(f"Attempt {attempt} of {run} was replaced by attempt {facts.attempt} before its first step.")
+            if facts.trainer_side.last_step is not None:
+                return facts.trainer_side.last_step
+            if facts.state in ("ended", "lost"):
+                end = self.runs.get(run).attempt
+                detail = end.end.detail if end is not None and end.end is not None else "its end is not known"
+                raise LaunchFailed(f"{run} ended before its first step: {detail} See `bs4-console logs {run} --source launcher`.")
+            pause.wait(0.25)
+        raise LaunchFailed(f"{run} has shown no step for {FIRST_STEP_S / 60:.0f} minutes; look at its logs.")
+
+    def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
+        """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What was found, as data."""
+        found = []
+        for candidate in adopt.candidates(self.runs, self.table.snapshot(SHARED_PASS_S)):
+            run = adopt.adopt(self.runs, candidate, name) if pid in (None, candidate.root.pid) else None
+            found.append(
+                {
+                    "pid": candidate.root.pid,
+                    "trainer": candidate.spec.trainer,
+                    "command": " ".join(candidate.cmdline)[:300],
+                    "run": run.name if run else candidate.spec.run,
+                    "adopted": run is not None,
+                }
+            )
+        return found
+
+    def resolved(self, run: str, playbook: str, incident: str) -> None:
+        """A verification has passed: the incidents that this playbook was for are over."""
+        for view in self.book.ledger.open_incidents(run):
+            if view.id == incident or view.playbook == playbook:
+                self.book.append("incident", event="resolved", incident=view.id, run=run, failure=view.failure)
+                self._resolved(view.id)

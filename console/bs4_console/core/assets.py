@@ -1,0 +1,31 @@
+"""Where the product's data is: inside the installed wheel, or in the checkout one works in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from bs4_console.core.errors import ConsoleError
+
+Kind = Literal["playbooks", "configs", "bundle"]
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CHECKOUT = _PACKAGE.parents[1]
+_IN_CHECKOUT = {"playbooks": "playbooks", "configs": "configs", "bundle": "build/bundle"}
+
+
+def find(kind: Kind) -> Path:
+    """The directory of the playbooks, of the configs or of the built agent bundle.
+
+    A wheel carries them as package data (`bs4_console/_data`); a checkout has them at its root. ConsoleError when neither is there.
+    """
+    for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / _IN_CHECKOUT[kind]):
+        if candidate.is_dir():
+            return candidate
+    raise ConsoleError(f"This installation of bs4-console has no {kind}.", "Install it again: `pip install --force-reinstall bs4-console`.")
+
+
+def checkout() -> Path | None:
+    """The root of the checkout this code runs from, or None when it is installed."""
+    is_checkout = not (_PACKAGE / "_data").is_dir() and (_CHECKOUT / "agents" / "bs4_agent").is_dir()
+    return _CHECKOUT if is_checkout else None
