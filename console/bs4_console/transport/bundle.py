@@ -1,0 +1,210 @@
+"""What is put on a pod: one tar.gz with the agent, the compiled playbooks and the wheels for both machines, named by its hash."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_console.core import assets, files
+from bs4_console.core.errors import ConsoleError
+
+ARCHIVE, DESCRIPTION, LOCK = "agent.tar.gz", "agent.json", "bundle.lock"
+
+#: The oldest Python that runs the agent.
+PYTHON_MIN = (3, 10)
+#: `uname -m` -> the platform tag that pip downloads for. manylinux2014 needs glibc 2.17, which every image with a CUDA 11+ has.
+MACHINES: Mapping[str, str] = {"x86_64": "manylinux2014_x86_64", "aarch64": "manylinux2014_aarch64"}
+#: What a file costs on the pod's disk beyond its bytes: the rest of a 4 KiB block, an inode, and its bytecode (13 KiB on average).
+_PER_FILE = 16384
+#: What must be left on that disk, or the installer gives up.
+_LEFT_OVER = 256 * 1024
+#: Files of the wheels that no pod reads: each costs a pod a block, and a deploy time.
+_LEFT_OUT = re.compile(r"/(RECORD|WHEEL|METADATA|top_level\.txt)$|^example\.py$|^psutil/_ps(aix|bsd|osx|sunos|windows)\.py$")
+#: Bundles of earlier edits that stay in build/cache.
+_CACHED = 8
+_BUILD = "Run `python tools/build_bundle.py --fetch` in the checkout."
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """`data`: the tar.gz; `sha256`: its hash, checked on the pod; `unpacked`: bytes it needs there.
+
+    `name`: hash of what is inside, which names its directory and the agent's socket, and which the handshake tells.
+    `version` and `build` order bundles: only a strictly newer one replaces an agent.
+    """
+
+    data: bytes
+    sha256: str
+    name: str
+    version: str
+    build: int
+    unpacked: int
+
+    @property
+    def order(self) -> tuple[tuple[int, ...], int]:
+        return order(self.version, self.build)
+
+    def describe(self) -> dict[str, str | int]:
+        """agent.json."""
+        return {
+            "sha256": self.sha256,
+            "name": self.name,
+            "version": self.version,
+            "build": self.build,
+            "python_min": ".".join(map(str, PYTHON_MIN)),
+            "unpacked": self.unpacked,
+        }
+
+
+def order(version: str, build: int) -> tuple[tuple[int, ...], int]:
+    """Sortable: the numbers of the version, then the build (seconds of its newest source)."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)), build
+
+
+@functools.cache
+def shipped() -> Bundle:
+    """This console's bundle: the wheel's own, or one built now from the checkout's sources. ConsoleError with the command to run."""
+    root = assets.checkout()
+    return read(assets.find("bundle")) if root is None else from_checkout(root, compiled_playbooks())
+
+
+def compiled_playbooks() -> bytes:
+    """playbooks.json: every playbook of this console, validated, as the agent reads them."""
+    # Here, because an installed console, which reads the finished file, should not load the YAML and schema machinery (0.1 s).
+    from bs4_console.core.playbooks import compile_all
+
+    return compile_all()
+
+
+def read(directory: Path) -> Bundle:
+    """A built bundle from `agent.tar.gz` and `agent.json`; ConsoleError when they are missing or do not belong together."""
+    try:
+        data = (directory / ARCHIVE).read_bytes()
+        described = json.loads((directory / DESCRIPTION).read_bytes())
+    except FileNotFoundError as error:
+        raise ConsoleError(f"This installation has no agent bundle ({error.filename}).", f"Install a released wheel. {_BUILD}") from error
+    if hashlib.sha256(data).hexdigest() != described["sha256"]:
+        raise ConsoleError(f"{directory / ARCHIVE} is damaged: its hash is not the one of {DESCRIPTION}.", "Install bs4-console again.")
+    return Bundle(data, described["sha256"], described["name"], described["version"], described["build"], described["unpacked"])
+
+
+def write(bundle: Bundle, directory: Path) -> None:
+    """`agent.tar.gz` and `agent.json`, as `read` wants them."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / ARCHIVE).write_bytes(bundle.data)
+    (directory / DESCRIPTION).write_text(json.dumps(bundle.describe(), indent=1) + "\n")
+
+
+def from_checkout(root: Path, playbooks: bytes) -> Bundle:
+    """Build from the sources as they are, or take what was built from the same bytes before (build/cache)."""
+    return assemble(dict(contents(root, playbooks)), _version(root), build_number(root), cache=root / "build" / "cache")
+
+
+def assemble(members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None) -> Bundle:
+    """The bundle of these files ({path: bytes}), with `bundle.json` added: `{"version", "build", "hash", "python_min"}` for the agent."""
+    digest = hashlib.sha256(f"{version} {build}\n".encode())
+    for path, data in sorted(members.items()):
+        digest.update(f"{len(path)}:{path}{len(data)}:".encode() + data)
+    name = digest.hexdigest()[:16]
+    about = {"version": version, "build": build, "hash": name, "python_min": ".".join(map(str, PYTHON_MIN))}
+    complete = {**members, "bundle.json": json.dumps(about, sort_keys=True).encode() + b"\n"}
+    archive = _cached(cache, name, complete) if cache else pack(complete)
+    unpacked = sum(len(data) for data in complete.values()) + _PER_FILE * len(complete) + _LEFT_OVER
+    return Bundle(archive, hashlib.sha256(archive).hexdigest(), name, version, build, unpacked)
+
+
+def contents(root: Path, playbooks: bytes) -> Iterator[tuple[str, bytes]]:
+    """(path in the bundle, bytes) of everything a checkout puts in. ConsoleError when a pinned wheel is missing or not the pinned one."""
+    yield "playbooks.json", playbooks
+    for path in _sources(root):
+        yield path.relative_to(root / "agents").as_posix(), path.read_bytes()
+    for wheel in wheels(root):
+        yield from _unpack(wheel)
+
+
+def _cached(cache: Path, name: str, members: Mapping[str, bytes]) -> bytes:
+    """Packing takes 0.1 s, which every command in a checkout would pay. The few newest are kept."""
+    path = cache / f"{name}.tar.gz"
+    if not path.is_file():
+        files.replace(path, pack(members))
+        for old in sorted(cache.glob("*.tar.gz"), key=lambda file: file.stat().st_mtime)[:-_CACHED]:
+            old.unlink(missing_ok=True)
+    return path.read_bytes()
+
+
+def pack(members: Mapping[str, bytes]) -> bytes:
+    """tar.gz of `members`; equal members give equal bytes: sorted, no times, no owners."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for path, data in sorted(members.items()):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(data), 0o600
+            archive.addfile(entry, io.BytesIO(data))
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=9, mtime=0, filename="") as stream:
+        stream.write(plain.getvalue())
+    return packed.getvalue()
+
+
+def wheels(root: Path) -> list[Path]:
+    """The wheels that bundle.lock pins, from build/wheels; every one must be there, with its hash."""
+    directory = root / "build" / "wheels"
+    found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in sorted(directory.glob("*.whl"))}
+    wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / LOCK).read_text())
+    missing = [digest for digest in wanted if digest not in found]
+    if missing:
+        raise ConsoleError(f"{len(missing)} of the {len(wanted)} wheels that agents/{LOCK} pins are not in build/wheels.", _BUILD)
+    return [found[digest] for digest in wanted]
+
+
+def build_number(root: Path) -> int:
+    """Seconds since 1970 of the newest source: SOURCE_DATE_EPOCH, else the sources' last commit, else (edited) their newest change."""
+    if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(epoch)
+    paths = ["agents", "playbooks"]
+    if _git(root, "status", "--porcelain", "--", *paths) == "":
+        committed = _git(root, "log", "-1", "--format=%ct", "--", *paths)
+        if committed:
+            return int(committed)
+    edited = [*_sources(root), *(root / "playbooks").rglob("*.yaml"), root / "agents" / LOCK]
+    return int(max(path.stat().st_mtime for path in edited))
+
+
+def _sources(root: Path) -> list[Path]:
+    agent = root / "agents" / "bs4_agent"
+    return sorted(path for path in agent.rglob("*") if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc")
+
+
+def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
+    """A wheel's files below lib/ (pure Python) or lib-<machine>/, licences included; without pip's metadata and psutil's other systems."""
+    machine = next((name for name in MACHINES if wheel.name.endswith(f"_{name}.whl")), None)
+    directory = "lib" if machine is None else f"lib-{machine}"
+    with zipfile.ZipFile(wheel) as archive:
+        for entry in archive.infolist():
+            if not entry.is_dir() and not _LEFT_OUT.search(entry.filename):
+                yield f"{directory}/{entry.filename}", archive.read(entry)
+
+
+def _version(root: Path) -> str:
+    return str(tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"])
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """Output of a git query, or None where there is no git or no repository (an unpacked source archive)."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

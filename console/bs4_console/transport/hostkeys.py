@@ -1,0 +1,155 @@
+"""Which host key each pod has: our own known_hosts, keyed by pod name, because rented addresses are reused by other machines."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import asyncssh
+
+from bs4_console.core import files, locations
+from bs4_console.core.errors import HostKeyChanged, HostKeyUnknown, UsageError
+
+_ENTRY = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]*")
+
+#: What a server is asked for, most wanted first. A pinned type moves to the front; the others stay, so that a machine
+#: that lost its pinned key is told apart (changed) from one that cannot agree on algorithms.
+_ALGORITHMS = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+    "sk-ssh-ed25519@openssh.com",
+    "sk-ecdsa-sha2-nistp256@openssh.com",
+)
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+
+
+def fingerprint(key: str) -> str:
+    """`SHA256:...` of a public key line, as ssh-keygen -l prints it. UsageError when it is no public key."""
+    words = key.split()
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+    except (IndexError, ValueError) as error:
+        raise UsageError(f"{key[:40]!r} is not a public host key.", "Give it as `ssh-ed25519 AAAA...`.") from error
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def key_line(key: asyncssh.SSHKey) -> str:
+    """`type base64` of an asyncssh key, without its comment."""
+    return " ".join(key.export_public_key("openssh").decode().split()[:2])
+
+
+class HostKeys:
+    """The pinned keys. One line per key, `<entry> <type> <base64>`; the entry is the pod's name, for a jump host `host` or `[host]:port`.
+
+    OpenSSH reads the same file: `ssh -o UserKnownHostsFile=FILE -o HostKeyAlias=POD host`.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or locations.data_dir() / "known_hosts"
+
+    def pinned(self, entry: str) -> tuple[str, ...]:
+        """The keys of one pod as `type base64`, oldest first; empty when it was never seen."""
+        return tuple(f"{kind} {blob}" for name, kind, blob in self._lines() if name == entry)
+
+    def pin(self, entry: str, key: str) -> None:
+        """Trust `key` (`type base64 [comment]`, from a person's yes, a provider's API or the inventory) for this pod and no other key.
+
+        HostKeyChanged when another key is pinned already: only `forget` makes room for it. UsageError when it is no key.
+        """
+        kind, blob = _parse(key)
+        if not _ENTRY.fullmatch(entry):
+            raise UsageError(f"{entry!r} cannot name a pod in {self.path}.", "Use the pod's name.")
+        with files.exclusive(self.path):
+            known = self.pinned(entry)
+            if f"{kind} {blob}" in known:
+                return
+            if known:
+                raise self._changed(entry, known, key, False)
+            self._write([*self._lines(), (entry, kind, blob)])
+
+    def forget(self, entry: str) -> bool:
+        """Drop a pod's keys (it was removed from the inventory); whether there were any."""
+        with files.exclusive(self.path):
+            lines = self._lines()
+            kept = [line for line in lines if line[0] != entry]
+            if len(kept) == len(lines):
+                return False
+            self._write(kept)
+            return True
+
+    def trusted(self, entry: str) -> list[asyncssh.SSHKey]:
+        """The pinned keys as asyncssh wants them."""
+        return [asyncssh.import_public_key(key) for key in self.pinned(entry)]
+
+    def algorithms(self, entry: str) -> list[str]:
+        """Host key algorithms to offer, the pinned key's own first: an ed25519 pin must be compared with an ed25519 key."""
+        first: list[str] = []
+        for key in self.pinned(entry):
+            kind = key.split()[0]
+            first += [name for name in (_RSA if kind == "ssh-rsa" else (kind,)) if name not in first]
+        return first + [name for name in _ALGORITHMS if name not in first]
+
+    def verdict(self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False) -> HostKeyUnknown | HostKeyChanged:
+        """Why `shown` was not accepted. asyncssh has one error for "never seen" and "another key": the two mean opposite things.
+
+        `jump`: the entry is a jump host, which no inventory knows, instead of a pod.
+        """
+        line = key_line(shown)
+        known = self.pinned(entry)
+        if known:
+            return self._changed(entry, known, line, jump)
+        mark = fingerprint(line)
+        return HostKeyUnknown(
+            f"The host key of {entry} is not known yet: {line.split()[0]} {mark}.",
+            "Compare it with the pod's own (the provider's page, or `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` there), "
+            "then confirm it.",
+            mark,
+            line,
+            entry,
+        )
+
+    def _changed(self, entry: str, known: Sequence[str], shown: str, jump: bool) -> HostKeyChanged:
+        expected, actual = ", ".join(fingerprint(key) for key in known), fingerprint(shown)
+        anew = f"remove the line of {entry} from {self.path}" if jump else f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
+        return HostKeyChanged(
+            f"{entry} shows another host key than the pinned one: expected {expected}, got {actual}. "
+            "Nothing was sent: it may be another machine on the same address, or someone in between.",
+            f"Ask the provider whether it was made anew; only if so: {anew}.",
+            expected,
+            actual,
+        )
+
+    def _lines(self) -> list[tuple[str, str, str]]:
+        try:
+            text = self.path.read_text()
+        except FileNotFoundError:
+            return []
+        lines = []
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if len(words) < 3:
+                raise UsageError(f"{self.path} line {number} is no known_hosts entry.", "Remove that line.")
+            lines.append((words[0], *_parse(" ".join(words[1:3]))))
+        return lines
+
+    def _write(self, lines: Sequence[tuple[str, str, str]]) -> None:
+        files.replace(self.path, "".join(" ".join(line) + "\n" for line in lines).encode())
+
+
+def _parse(key: str) -> tuple[str, str]:
+    fingerprint(key)
+    try:
+        asyncssh.import_public_key(key)
+    except asyncssh.KeyImportError as error:
+        raise UsageError(f"{key[:40]!r} is not a public host key: {error}.", "Give it as `ssh-ed25519 AAAA...`.") from error
+    kind, blob = key.split()[:2]
+    return kind, blob

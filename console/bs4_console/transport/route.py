@@ -1,0 +1,158 @@
+"""The way to a pod: what ~/.ssh/config says about it, and the jump hosts before it. Nothing is connected here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+from asyncssh.config import ConfigParseError
+
+from bs4_console.core import ssh_aliases
+from bs4_console.core.errors import UsageError
+from bs4_console.core.inventory import Pod
+
+# A ProxyJump may name a host that itself has one; a loop in the file must end.
+_MAX_HOPS = 8
+_OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One SSH server to log in to. `entry`: its name in our known_hosts.
+
+    `host`, `port`, `user` are what was asked for (ssh config applies to `host`), `address`, `at`, `login` what they resolve to.
+    `identities`: private key files; `required`: they were named for this pod, so each must be usable.
+    """
+
+    entry: str
+    label: str
+    jump: bool
+    host: str
+    port: int | None
+    user: str | None
+    address: str
+    at: int
+    login: str
+    identities: tuple[str, ...]
+    required: bool
+    certificates: tuple[str, ...]
+    identities_only: bool
+    agent_path: str | None
+    proxy_command: Sequence[str] | None
+    sets_ciphers: bool
+    config: tuple[Path, ...]
+
+
+def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
+    """The hops to `pod`, in the order in which they are connected; the pod is the last.
+
+    `config` replaces ~/.ssh/config. It may run programs (`Match exec`), so call this in a thread. UsageError when the file is wrong.
+    """
+    path = config or ssh_aliases.default_path()
+    paths = (path,) if pod.ssh_config and path.is_file() else ()
+    options = _resolve(pod.host, pod.port, pod.user, paths, f"pod {pod.name}")
+    identities = (str(Path(pod.identity_file).expanduser()),) if pod.identity_file else ()
+    jump = pod.jump or (options.tunnel if isinstance(options.tunnel, str) else "")
+    before = _jumps(jump, paths, identities, 0) if jump and jump.lower() != "none" else ()
+    target = _hop(options, pod.name, f"pod {pod.name}", False, pod.host, pod.port, pod.user, identities, paths, direct=not before)
+    return (*before, target)
+
+
+def _jumps(jump: str, paths: tuple[Path, ...], identities: tuple[str, ...], depth: int) -> tuple[Hop, ...]:
+    if depth > _MAX_HOPS:
+        raise UsageError(
+            f"More than {_MAX_HOPS} jump hosts lead to each other.", "Look for a ProxyJump in ~/.ssh/config that leads back to itself."
+        )
+    hops: tuple[Hop, ...] = ()
+    for number, word in enumerate(jump.split(",")):
+        user, host, port = _parse(word.strip())
+        label = f"jump host {host}"
+        options = _resolve(host, port, user, paths, label)
+        if number == 0 and isinstance(options.tunnel, str) and options.tunnel:
+            hops = _jumps(options.tunnel, paths, identities, depth + 1)
+        entry = options.host if options.port == 22 else f"[{options.host}]:{options.port}"
+        hops += (_hop(options, entry, label, True, host, port, user, identities, paths, direct=not hops),)
+    return hops
+
+
+def _hop(
+    options: asyncssh.SSHClientConnectionOptions,
+    entry: str,
+    label: str,
+    jump: bool,
+    host: str,
+    port: int | None,
+    user: str | None,
+    identities: tuple[str, ...],
+    paths: tuple[Path, ...],
+    *,
+    direct: bool,
+) -> Hop:
+    configured: Any = options.config.get("IdentityFile", ())
+    # The key of a pod also opens its jump hosts, unless the config names another for them (with plain ssh one would need the config).
+    named = identities if identities and not (jump and configured) else ()
+    agent: Any = options.config.get("IdentityAgent", ())
+    certificates: Any = options.config.get("CertificateFile", ())
+    return Hop(
+        entry=entry,
+        label=label,
+        jump=jump,
+        host=host,
+        port=port,
+        user=user,
+        address=options.host,
+        at=options.port,
+        login=options.username,
+        identities=named or tuple(str(Path(name).expanduser()) for name in configured),
+        required=bool(named),
+        certificates=tuple(str(Path(name).expanduser()) for name in certificates),
+        identities_only=bool(options.config.get("IdentitiesOnly")),
+        agent_path=str(Path(agent).expanduser()) if isinstance(agent, str) else (None if agent == () else ""),
+        proxy_command=_words(options.proxy_command) if direct else None,
+        sets_ciphers=options.config.get("Ciphers") is not None,
+        config=paths,
+    )
+
+
+def _words(proxy_command: Any) -> Sequence[str] | None:
+    if not proxy_command:
+        return None
+    return [proxy_command] if isinstance(proxy_command, str) else list(proxy_command)
+
+
+def _resolve(host: str, port: int | None, user: str | None, paths: tuple[Path, ...], label: str) -> asyncssh.SSHClientConnectionOptions:
+    """What asyncssh makes of the config for `host`; no key is read (client_keys=None)."""
+    said: dict[str, Any] = {"port": port, "username": user}
+    try:
+        return asyncssh.SSHClientConnectionOptions(
+            config=list(paths),
+            host=host,
+            known_hosts=([], [], []),
+            client_keys=None,
+            **{key: value for key, value in said.items() if value is not None},
+        )
+    except ConfigParseError as error:
+        raise UsageError(f"The ssh config for {label} is wrong: {error}.", _OR_WITHOUT) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The ssh config for {label} cannot be read: {error}.", _OR_WITHOUT) from error
+    except asyncssh.IllegalUserName as error:
+        raise UsageError(f"The user name for {label} is not allowed: {error}.", "Set `user` for the pod.") from error
+    except ValueError as error:
+        raise UsageError(f"The ssh settings for {label} do not work: {error}.", "Set `host`, `port` and `user` for the pod.") from error
+
+
+def _parse(word: str) -> tuple[str | None, str, int | None]:
+    """`[user@]host[:port]`; IPv6 addresses in brackets."""
+    user, at, rest = word.rpartition("@")
+    host, port = rest, ""
+    if rest.startswith("["):
+        host, _, tail = rest[1:].partition("]")
+        port = tail.removeprefix(":")
+    elif rest.count(":") == 1:
+        host, _, port = rest.partition(":")
+    if not host or (port and not port.isdigit()):
+        raise UsageError(f"{word!r} is not a jump host.", "Write [user@]host[:port].")
+    return (user if at else None), host, (int(port) if port else None)
