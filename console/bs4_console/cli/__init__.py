@@ -1,0 +1,1 @@
+"""The headless twin of the screen: one module per command, each thin."""

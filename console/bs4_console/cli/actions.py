@@ -1,0 +1,50 @@
+"""Submitting an action and watching it to its end, for every command that acts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from bs4_console.cli.output import emit
+from bs4_console.core.errors import FINDING, REFUSED
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import ActionView
+
+
+async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
+    """Prints each step as it happens (NDJSON with --json); returns the ended action."""
+    shown: dict[int, tuple[str, str]] = {}
+    said = ""
+    last: ActionView | None = None
+    async for action in live.follow_action(key):
+        last = action
+        if quiet:
+            continue
+        if as_json:
+            emit(
+                "action", action=key, state=action.state, detail=action.detail, steps=[vars(s) for s in action.steps], result=action.result
+            )
+            continue
+        for index, step in enumerate(action.steps):
+            if shown.get(index) != (step.state, step.detail) and step.state != "waiting":
+                shown[index] = (step.state, step.detail)
+                mark = {"running": "…", "done": "✔", "skipped": "–", "failed": "✘"}[step.state]
+                print(f"  {mark} {index + 1}. {step.title}" + (f": {step.detail}" if step.detail else ""))
+        if action.detail and action.detail != said:
+            said = action.detail
+            print(f"  {action.state}: {action.detail}")
+        sys.stdout.flush()
+    if last is None:
+        raise AssertionError("an action that is followed ends")
+    return last
+
+
+def exit_code(action: ActionView) -> int:
+    """0 done, 4 refused or changed, 1 tried and not achieved."""
+    if action.state == "done":
+        return 0
+    return REFUSED if action.state in ("plan-changed", "busy", "refused") else FINDING
+
+
+async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> ActionView:
+    return await watch(live, await live.submit(kind, **body), as_json=as_json)

@@ -1,0 +1,38 @@
+"""deploy: bring the agent to a pod, or find it there."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import linked
+from bs4_console.core.inventory import Inventory
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    return asyncio.run(_deploy(options))
+
+
+async def _deploy(options: argparse.Namespace) -> int:
+    async with linked(Inventory().get(options.pod)) as live:
+        hello, coverage = live.state.hello, live.state.latest.get("coverage", {})
+        if options.json:
+            emit(
+                "deploy",
+                pod=options.pod,
+                agent=hello["agent"],
+                bundle=hello["bundle"],
+                python=hello["python"],
+                coverage=coverage,
+            )
+        else:
+            print(f"{options.pod}: agent {hello['agent']} ({hello['bundle']}) on Python {hello['python']}, pid {hello['pid']}.")
+            for what, seen in coverage.items():
+                print(f"  {what.replace('_', ' ')}: {seen}")
+    return 0

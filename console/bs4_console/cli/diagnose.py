@@ -1,0 +1,35 @@
+"""diagnose: what is wrong with a log, a run directory or standard input. Offline; the same engine as on a pod."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from bs4_console.cli.output import emit
+from bs4_console.core.diagnose import SOURCES, diagnose
+from bs4_console.core.errors import FINDING
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a log file, a run's output directory, or - for standard input")
+    parser.add_argument("--source", choices=SOURCES, help="what wrote the log, when its name does not tell")
+    parser.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="when the files do not tell")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    report = diagnose([Path(p) for p in options.paths], options.source, options.trainer)
+    if options.json:
+        emit("diagnose", findings=report["findings"], coverage=report["coverage"])
+    else:
+        for finding in report["findings"]:
+            print(f"{finding['severity'].upper()} {finding['id']} ({finding['role']}): {finding['summary']}")
+            for item in finding["evidence"]:
+                place = f"{item['file']}:{item['line']}" if item["line"] else item["file"] or item["source"]
+                print(f"    {place}: {item['text'][:200]}")
+            print(f"    `bs4-console playbook show {finding['id']}` says more.")
+        if not report["findings"]:
+            print("Nothing known is wrong here.")
+        for phrase in report["coverage"]:
+            print(f"not seen: {phrase}")
+    return FINDING if report["findings"] else 0

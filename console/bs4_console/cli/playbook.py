@@ -1,0 +1,157 @@
+"""playbook: the known failures, the plan of a fix, and carrying it out after a confirmation that names its hash."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from bs4_console.cli.actions import act, exit_code
+from bs4_console.cli.output import complain, emit, plan_text, table
+from bs4_console.cli.sessions import ask, is_terminal, linked
+from bs4_console.core.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
+from bs4_console.core.inventory import Inventory
+from bs4_console.core.playbooks import lint
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import PlanView
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    listing = verbs.add_parser("list", help="every playbook")
+    show = verbs.add_parser("show", help="what a failure is, how it is found and what the fix does")
+    show.add_argument("id", help="which playbook")
+    plan = verbs.add_parser("plan", help="the concrete steps on a pod right now; nothing is touched")
+    do = verbs.add_parser("run", help="carry out a plan")
+    for verb in (plan, do):
+        verb.add_argument("id", help="which playbook")
+        verb.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+        verb.add_argument("--run", dest="name", metavar="NAME", help="optional when the pod has one run")
+    do.add_argument(
+        "--plan", dest="hash", metavar="HASH", help="the hash that `playbook plan` printed; without it, asked for on a terminal"
+    )
+    do.add_argument("--confirm", metavar="RUN", help="the run's name, where the playbook asks for it")
+    check = verbs.add_parser("lint", help="check playbook files")
+    check.add_argument("directory", nargs="?", help="a folder per family (default: those of this installation)")
+    for verb in (listing, show, plan, do, check):
+        verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.verb in ("plan", "run"):
+        return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
+    return {"list": _list, "show": _show, "lint": _lint}[options.verb](options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    good, _ = lint()
+    if options.json:
+        emit("playbooks", playbooks=[{k: p[k] for k in ("id", "family", "title", "role", "severity", "danger", "applies")} for p in good])
+    else:
+        table([[p["id"], p["family"], p["danger"], p["title"]] for p in good], ["id", "family", "danger", "title"])
+    return 0
+
+
+def _find(name: str) -> dict[str, Any]:
+    good, _ = lint()
+    for playbook in good:
+        if playbook["id"] == name:
+            return playbook
+    raise UsageError(f"There is no playbook {name!r}.", f"Known: {', '.join(p['id'] for p in good)}.")
+
+
+def _show(options: argparse.Namespace) -> int:
+    playbook = _find(options.id)
+    if options.json:
+        emit("playbook", **playbook)
+        return 0
+    print(f"{playbook['id']}: {playbook['title']}\n")
+    for key, head in (("looks_like", "Looks like"), ("explanation", "Why"), ("prevent", "Prevent")):
+        print(f"{head}: {playbook[key].strip()}\n")
+    detect = playbook.get("detect", {})
+    print(f"Found by: {detect.get('detector') or 'log signatures'} (held {detect.get('for', '0s')})")
+    print(f"Applies to: {', '.join(playbook['applies'])}; danger: {playbook['danger']}")
+    for number, step in enumerate(playbook.get("fix", []), 1):
+        kind, parameters = next(iter(step.items()))
+        print(f"  {number}. {kind} {parameters or ''}".rstrip())
+    print(f"Verified by: {playbook.get('verify', 'nothing: no automatic fix')}")
+    print("Sources: " + "; ".join(playbook["sources"]))
+    return 0
+
+
+def _lint(options: argparse.Namespace) -> int:
+    directory = Path(options.directory) if options.directory else None
+    if directory is not None and not directory.is_dir():
+        raise UsageError(f"{directory} is no directory.", "Give the one that holds a folder per family.")
+    good, problems = lint(directory)
+    if options.json:
+        listed = [{"file": str(p.file), "where": p.where, "message": p.message} for p in problems]
+        emit("playbook-lint", valid=[p["id"] for p in good], problems=listed)
+        return FINDING if problems else 0
+    for problem in problems:
+        complain(str(problem))
+    print(f"{len(good)} playbooks are valid, {len(problems)} problems.")
+    return FINDING if problems else 0
+
+
+def _run_name(live: PodSession, name: str | None) -> str:
+    if name is not None:
+        return name
+    runs = sorted(live.state.runs)
+    if len(runs) != 1:
+        raise UsageError(f"{live.state.name} has {len(runs)} runs ({', '.join(runs) or 'none'}).", "Name one with --run.")
+    return runs[0]
+
+
+async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
+    """A fresh plan from the pod; NotApplicableError with the agent's reason when there is none."""
+    incident = next((i.id for i in live.state.ledger.open_incidents(run) if i.playbook == playbook), "")
+    key = await live.submit("plan", playbook=playbook, run=run, incident=incident)
+    async for action in live.follow_action(key):
+        if action.state == "failed":
+            raise NotApplicableError(action.detail)
+    return next(plan for plan in reversed(list(live.state.ledger.plans.values())) if plan.action == key)
+
+
+async def _plan(options: argparse.Namespace) -> int:
+    _find(options.id)
+    async with linked(Inventory().get(options.pod)) as live:
+        plan = await make_plan(live, options.id, _run_name(live, options.name))
+        if options.json:
+            emit(
+                "plan",
+                plan_hash=plan.plan_hash,
+                expires=plan.expires_t,
+                playbook=plan.playbook,
+                run=plan.run,
+                attempt=plan.attempt,
+                steps=plan.plan["steps"],
+            )
+        else:
+            print(plan_text(plan.plan, plan.plan_hash))
+    return 0
+
+
+async def _run(options: argparse.Namespace) -> int:
+    playbook = _find(options.id)
+    async with linked(Inventory().get(options.pod)) as live:
+        name = _run_name(live, options.name)
+        confirmed = options.hash
+        typed = options.confirm
+        if confirmed is None:
+            if not is_terminal() or options.json:
+                complain(
+                    f"Nothing was done: confirm the plan by its hash (`playbook plan {options.id} --pod {options.pod}`, then --plan HASH)."
+                )
+                return REFUSED
+            plan = await make_plan(live, options.id, name)
+            print(plan_text(plan.plan, plan.plan_hash))
+            word = name if playbook.get("typed_name") or playbook["danger"] in ("kill", "move", "command") else "yes"
+            if ask(f"Type {word} to carry it out: ") != word:
+                raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+            confirmed, typed = plan.plan_hash, name
+        action = await act(
+            live, "playbook", as_json=options.json, playbook=options.id, run=name, plan_hash=confirmed, confirm_run=typed or ""
+        )
+    return exit_code(action)

@@ -1,0 +1,129 @@
+"""docs/cli.md, written from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A test holds the two together."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bs4_console.cli.main import COMMANDS, build
+
+#: Name -> what the object holds. Every `emit(NAME, ...)` in this package is here (a test looks).
+SHAPES = {
+    "action": "`action` (key), `state` (accepted, running, verifying, done, failed, plan-changed, busy, interrupted), `detail`, `steps` "
+    "[{`title`, `command`, `state`, `detail`, `started_t`, `ended_t`}], `result`. One object a change, the last one is the end.",
+    "check": "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: value}, `incidents` [{`id`, `failure`, "
+    "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen]}]",
+    "demo": "`scenario`, `failure_id`, `trainer`, `detected_s`, `plan_hash`, `steps`, `recovered`, `recovered_s`, `steps_before`, "
+    "`steps_after`, `data_lost`",
+    "deploy": "`pod`, `agent` (version), `bundle`, `python`, `coverage` {what: seen or not}",
+    "diagnose": "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` [{`source`, `file`, `offset`, `line`, "
+    "`text`}], `playbook`}], roots first; `coverage` [what files cannot show]. `file` as given, `-`, or relative to the directory given; "
+    "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole file or directory is the evidence.",
+    "log": "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended without LF). One object a line.",
+    "plan": "`plan_hash`, `expires` (wall seconds), `playbook`, `run`, `attempt`, `steps` [{`kind`, `title`, `command`, `parameters`, "
+    "`targets`, `shown`}]",
+    "playbook": "the playbook as it is written, and its `family`",
+    "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
+    "playbooks": "`playbooks` [{`id`, `family`, `title`, `role`, `severity`, `danger`, `applies`}]",
+    "pod": "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, `step`}] and `seen_s` (age, or null)",
+    "pod-removed": "`pod`, `host_key_forgotten`",
+    "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
+    "pods": "`pods` [what the inventory says]",
+    "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
+    "runs": "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, `output_dir`, `attempts` [{`number`, `started_t`, "
+    "`resume`, `state`, `code`, `signal`, `good`, `ended_t`, `detail`}]}]",
+}
+
+_HEAD = """# Commands
+
+Written from the command line's own parsers by `python -m bs4_console.cli.reference docs/cli.md`; do not edit.
+
+`bs4-console` alone opens the screen. Everything it does can be done without it, by the commands below: the same core, the same agent.
+Errors are one sentence on stderr that ends with the next thing to do. Nothing is asked for where there is no terminal, and there is no
+`--yes`: what acts is confirmed by a name or by a plan's hash.
+
+## Exit codes
+
+| code | everywhere but `check` | `check` |
+|---|---|---|
+| 0 | done | OK |
+| 1 | a finding, or tried and not achieved | WARNING |
+| 2 | usage, or not applicable | CRITICAL |
+| 3 | unreachable or unknown (a defect of the console, too) | UNKNOWN; also usage errors and defects |
+| 4 | refused: unconfirmed, plan changed or too old, busy, read-only, a host key nobody confirmed | |
+| 130 | interrupted with Ctrl-C | interrupted |
+
+`check` over several pods takes the worst in the order OK < WARNING < UNKNOWN < CRITICAL, and never deploys: a pod without an agent is
+UNKNOWN, with the command that would deploy one.
+
+## Files
+
+| where | what | instead |
+|---|---|---|
+| the configuration directory (`~/.config/bs4-console`) | `pods.toml`, the inventory | `BS4_CONFIG_DIR` |
+| the data directory (`~/.local/share/bs4-console`) | `known_hosts`, what was read from each pod | `BS4_DATA_DIR` |
+| the state directory (`~/.local/state/bs4-console`) | view settings | `BS4_STATE_DIR` |
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    parser = build()
+    lines = [_HEAD]
+    for name, command in _subparsers(parser):
+        lines += [f"## {name}", "", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", ""]
+        verbs = list(_subparsers(command))
+        for verb, parsed in verbs:
+            lines += [f"### {name} {verb}", "", *_help_of(command, verb), *_describe(parsed)]
+        if not verbs:
+            lines += _describe(command)
+    lines += ["## JSON", "", 'Every object has `schema: "bs4.NAME/1"`. Streams of them are NDJSON.', "", "| NAME | holds |", "|---|---|"]
+    lines += [f"| `{name}` | {text} |" for name, text in sorted(SHAPES.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from action.choices.items()
+
+
+def _help_of(parser: argparse.ArgumentParser, verb: str) -> list[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                if choice.dest == verb and choice.help:
+                    return [f"{choice.help[0].upper()}{choice.help[1:]}.", ""]
+    return []
+
+
+def _describe(parser: argparse.ArgumentParser) -> list[str]:
+    """The words of one command and a row for each option."""
+    words = [parser.prog]
+    rows = []
+    for action in parser._actions:
+        if action.dest == "help":
+            continue
+        name = action.metavar or action.dest
+        if isinstance(name, tuple):
+            name = " ".join(name)
+        if not action.option_strings:
+            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(str(action.nargs), str(name))
+            words.append(shown)
+            rows.append((f"`{name}`", action))
+        else:
+            value = "" if action.nargs == 0 else f" {'|'.join(map(str, action.choices)) if action.choices else name.upper()}"
+            if action.required:
+                words.append(f"{action.option_strings[-1]}{value}")
+            rows.append((", ".join(f"`{option}{value}`" for option in action.option_strings), action))
+    lines = ["```", " ".join(words), "```", ""]
+    if rows:
+        cells = [(names.replace("|", "\\|"), (action.help or "").replace("|", "\\|")) for names, action in rows]
+        lines += ["| | |", "|---|---|", *(f"| {names} | {text} |" for names, text in cells), ""]
+    return lines
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(markdown())

@@ -1,0 +1,41 @@
+"""stop: end a run with all that descends from it, and prove the GPUs free."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from bs4_console.cli.actions import act, exit_code
+from bs4_console.cli.sessions import ask, is_terminal, linked
+from bs4_console.core.errors import RefusedError, UsageError
+from bs4_console.core.inventory import Inventory
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
+    parser.add_argument("--confirm", metavar="NAME", help="the run's name again; asked for on a terminal")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    return asyncio.run(_stop(options))
+
+
+async def _stop(options: argparse.Namespace) -> int:
+    async with linked(Inventory().get(options.pod)) as live:
+        state = live.state.runs.get(options.name)
+        if state is None:
+            raise UsageError(
+                f"There is no run named {options.name} on {options.pod}.", f"`bs4-console runs list --pod {options.pod}` shows all."
+            )
+        if not options.json:
+            for component in state.components:
+                print(f"  would end pid {component['pid']} {component['component']}")
+        confirmed = options.confirm
+        if confirmed is None and is_terminal() and not options.json:
+            confirmed = ask(f"Type {options.name} to stop it: ")
+        if confirmed != options.name:
+            raise RefusedError(f"{options.name} was not stopped.", f"Confirm with --confirm {options.name}.")
+        action = await act(live, "stop", as_json=options.json, run=options.name)
+    return exit_code(action)

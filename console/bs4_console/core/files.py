@@ -1,0 +1,42 @@
+"""Small files of our own, replaced whole: a reader sees the old content or the new, never half."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from bs4_console.core.locations import private
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write `data` with mode 0600 and rename it over `path`. A symlink (dotfile managers) stays one: its target is replaced."""
+    target = path.resolve()
+    private(target.parent)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold off other consoles between reading `path` and replacing it (a lock file beside it; the lock ends with its holder)."""
+    private(path.resolve().parent)
+    lock = path.resolve().with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

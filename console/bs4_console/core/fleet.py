@@ -1,0 +1,47 @@
+"""All pods of the console, watched together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import PodState
+
+
+class Fleet:
+    """Starts and stops one session a pod and tells listeners which pod changed."""
+
+    def __init__(self, sessions: Iterable[PodSession] = ()) -> None:
+        self.sessions: dict[str, PodSession] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._listeners: list[Callable[[PodState], None]] = []
+        for session in sessions:
+            self.add(session)
+
+    def add(self, session: PodSession) -> None:
+        self.sessions[session.state.name] = session
+        session.state.listeners.append(self._changed)
+
+    @property
+    def pods(self) -> list[PodState]:
+        return [session.state for session in self.sessions.values()]
+
+    def on_change(self, listener: Callable[[PodState], None]) -> None:
+        self._listeners.append(listener)
+
+    def _changed(self, pod: PodState) -> None:
+        for listener in self._listeners:
+            listener(pod)
+
+    def start(self) -> None:
+        for name, session in self.sessions.items():
+            if name not in self._tasks:
+                self._tasks[name] = asyncio.create_task(session.run(), name=f"pod {name}")
+
+    async def stop(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+        await asyncio.gather(*(session.close() for session in self.sessions.values()))

@@ -1,0 +1,170 @@
+"""The pods a person knows: `pods.toml` in the config directory, edited in place so that their comments and order stay."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import ParseError
+
+from bs4_console.core import files, locations
+from bs4_console.core.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+# What reaches ssh as a host, user or jump: no white space, no control characters, no leading dash (an option), no quotes or shell signs.
+_WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%@\[\],+-]*")
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod as the inventory describes it. None = not said here: ~/.ssh/config decides, then SSH's defaults.
+
+    `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,..."). `ssh_config` False ignores ~/.ssh/config.
+    `read_only` forbids every action. `provider` and `instance` name where it was rented; provider "local" is this machine, without SSH.
+    """
+
+    name: str
+    host: str
+    port: int | None = None
+    user: str | None = None
+    identity_file: str | None = None
+    jump: str | None = None
+    ssh_config: bool = True
+    read_only: bool = False
+    tags: tuple[str, ...] = ()
+    provider: str | None = None
+    instance: str | None = None
+    notes: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        return self.provider == "local"
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name!r} cannot name a pod.", "Use up to 63 letters, digits, '.', '_' and '-', starting with a letter or digit."
+            )
+        for what, value in (("host", self.host), ("user", self.user), ("jump", self.jump)):
+            if value is not None and not _WORD.fullmatch(value):
+                raise UsageError(f"Pod {self.name}: {value!r} is not a valid {what}.", f"Correct {what} in the inventory.")
+        if self.port is not None and not 1 <= self.port <= 65535:
+            raise UsageError(f"Pod {self.name}: port {self.port} does not exist.", "Give a port from 1 to 65535.")
+
+    @property
+    def address(self) -> str:
+        """How a person would write it: user@host:port, as far as it is said."""
+        user = f"{self.user}@" if self.user else ""
+        host = f"[{self.host}]" if ":" in self.host and self.port else self.host
+        return f"{user}{host}" + (f":{self.port}" if self.port else "")
+
+
+_TYPES: Mapping[str, type] = {
+    "host": str, "port": int, "user": str, "identity_file": str, "jump": str, "ssh_config": bool, "read_only": bool,
+    "tags": list, "provider": str, "instance": str, "notes": str,
+}  # fmt: skip
+_DEFAULTS = {field.name: field.default for field in fields(Pod)}
+
+
+class Inventory:
+    """The pods of one file. Every call reads it anew: a person may edit it while the console is open."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or locations.config_dir() / "pods.toml"
+
+    def list(self) -> tuple[Pod, ...]:
+        """All pods in the file's order. UsageError names the file, the line or the pod that is wrong."""
+        return tuple(self._pods(self._read()))
+
+    def get(self, name: str) -> Pod:
+        """The pod of that name; UsageError, with the nearest name, when there is none."""
+        known = {pod.name: pod for pod in self.list()}
+        if name not in known:
+            raise self._unknown(name, known)
+        return known[name]
+
+    def add(self, pod: Pod) -> None:
+        """Append a pod; UsageError when the name is taken."""
+
+        def append(document: tomlkit.TOMLDocument) -> None:
+            if any(known.name == pod.name for known in self._pods(document)):
+                raise UsageError(
+                    f"A pod named {pod.name} is already there.", f"Choose another name, or run `bs4-console pods remove {pod.name}` first."
+                )
+            table = tomlkit.table()
+            for key in _TYPES:
+                value = getattr(pod, key)
+                if value != _DEFAULTS[key]:
+                    table[key] = list(value) if isinstance(value, tuple) else value
+            if "pods" not in document:
+                document["pods"] = tomlkit.table(is_super_table=True)
+            document["pods"][pod.name] = table
+
+        self._edit(append)
+
+    def remove(self, name: str) -> Pod:
+        """Take a pod out and return what it was; UsageError when there is none."""
+        removed = self.get(name)
+
+        def drop(document: tomlkit.TOMLDocument) -> None:
+            pods = document["pods"]
+            if not isinstance(pods, Mapping) or name not in pods:
+                raise self._unknown(name, ())
+            del pods[name]  # type: ignore[attr-defined]
+
+        self._edit(drop)
+        return removed
+
+    def _edit(self, change: Callable[[tomlkit.TOMLDocument], None]) -> None:
+        with files.exclusive(self.path):
+            document = self._read()
+            change(document)
+            files.replace(self.path, tomlkit.dumps(document).encode())
+
+    def _read(self) -> tomlkit.TOMLDocument:
+        try:
+            return tomlkit.parse(self.path.read_text())
+        except FileNotFoundError:
+            return tomlkit.document()
+        except ParseError as error:
+            raise UsageError(f"{self.path} is not valid TOML: {error}.", "Correct that line, or move the file away.") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{self.path} is not UTF-8 text.", "Save it as UTF-8.") from error
+
+    def _pods(self, document: tomlkit.TOMLDocument) -> Iterator[Pod]:
+        pods = document.get("pods", {})
+        if not isinstance(pods, Mapping):
+            raise UsageError(f"{self.path}: `pods` is not a table.", "Write each pod as [pods.NAME].")
+        for name, table in pods.items():
+            if not isinstance(table, Mapping):
+                raise UsageError(f"{self.path}: pods.{name} is not a table.", f"Write it as [pods.{name}] with host = ... below.")
+            yield self._pod(name, table)
+
+    def _pod(self, name: str, table: Mapping[str, Any]) -> Pod:
+        values: dict[str, Any] = {}
+        for key, item in table.items():
+            if key not in _TYPES:
+                raise UsageError(f"{self.path}: pod {name} has an unknown setting {key!r}.", _did_you_mean(key, _TYPES))
+            value = item.unwrap() if hasattr(item, "unwrap") else item
+            wanted = _TYPES[key]
+            if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+                raise UsageError(f"{self.path}: pod {name}: {key} = {value!r} is not of type {wanted.__name__}.", "Correct that line.")
+            values[key] = tuple(str(tag) for tag in value) if isinstance(value, list) else value
+        if "host" not in values:
+            raise UsageError(f"{self.path}: pod {name} has no host.", 'Add host = "..." below its heading.')
+        return Pod(name=name, **values)
+
+    def _unknown(self, name: str, known: Mapping[str, Pod] | tuple[()]) -> UsageError:
+        if not known:
+            return UsageError(f"There is no pod named {name}: the inventory is empty.", "Add it with `bs4-console pods add`.")
+        return UsageError(f"There is no pod named {name}.", _did_you_mean(name, known) + " `bs4-console pods list` shows all.")
+
+
+def _did_you_mean(word: str, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(list(known)[:8])}."

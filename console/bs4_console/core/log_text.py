@@ -1,0 +1,124 @@
+"""What a raw log line may become before anybody sees it: no control sequence of a hostile log reaches a terminal.
+
+Two stages, because they cost differently. `clean` runs over every byte that arrives and works on whole chunks in C;
+`present` runs only over the lines that are looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+#: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the log after it.
+_ESCAPES = re.compile(
+    rb"\x1b(?:"
+    rb"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, window operations
+    rb"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC: titles, clipboard, hyperlinks
+    rb"|[PX^_][^\x1b\n]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
+    rb"|[ -/]*[0-~]?"  # two-byte sequences, charset selection, a lone ESC
+    rb")"
+)
+#: C0 controls other than tab and LF, and DEL. CR is handled before.
+_CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
+#: C1 controls (an 8-bit CSI in UTF-8), and the marks that reorder or hide text: bidi controls, zero-width, line separators.
+_UNSEEN = re.compile("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+DEBUG, INFO, SUCCESS, WARNING, ERROR = 10, 20, 25, 30, 40
+LEVELS = {
+    "TRACE": 5,
+    "DEBUG": DEBUG,
+    "INFO": INFO,
+    "SUCCESS": SUCCESS,
+    "WARNING": WARNING,
+    "WARN": WARNING,
+    "ERROR": ERROR,
+    "CRITICAL": 50,
+    "FATAL": 50,
+}
+#: A level word counts only near the line's start (loguru, vLLM and JSON logs all put it there); later it is part of a message.
+_LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
+_LEVEL_REACH = 90
+#: A JSON log line, also behind the prefix of a launcher ([trainer0]:).
+_JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
+_CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
+_CLOCK_REACH = 60
+#: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as Toolong's 1,000.
+LINE_CELLS = 2000
+
+
+def clean(data: bytes) -> bytes:
+    """Whole lines without control sequences; a progress bar's rewrites by carriage return collapse to the last one. Line count is kept."""
+    if b"\x1b" in data:
+        data = _ESCAPES.sub(b"", data)
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+        if b"\r" in data:
+            data = b"\n".join(_last_write(line) if b"\r" in line else line for line in data.split(b"\n"))
+    return data.translate(None, _CONTROLS)
+
+
+def _last_write(line: bytes) -> bytes:
+    """What a terminal would still show, near enough: the last non-empty piece."""
+    return next((piece for piece in reversed(line.split(b"\r")) if piece), b"")
+
+
+def level_of(line: bytes) -> int | None:
+    """The line's level as a number, or None when it has none of its own (a traceback, a continuation)."""
+    found = _LEVEL.search(line, 0, _LEVEL_REACH)
+    if found is None:
+        return LEVELS.get(_json_level(line))
+    return LEVELS[found[1].decode()]
+
+
+def _json_level(line: bytes) -> str:
+    if not line.startswith(b'{"'):
+        return ""
+    found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
+    return found[1].decode() if found else ""
+
+
+def clock_of(line: bytes) -> int | None:
+    """Seconds since midnight, from the HH:MM:SS near the line's start; None when there is none."""
+    found = _CLOCK.search(line, 0, _CLOCK_REACH)
+    return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A line ready to be drawn: plain text without controls, and its level (None: none of its own)."""
+
+    text: str
+    level: int | None
+
+
+def plain(line: bytes) -> str:
+    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS characters."""
+    # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most of the cost of a page.
+    text = line[: LINE_CELLS * 4 + 1].decode("utf-8", "replace").expandtabs(4)
+    text = _UNSEEN.sub("", text)
+    if len(text) <= LINE_CELLS:
+        return text
+    return f"{text[:LINE_CELLS]} … {len(line):,} bytes in all"
+
+
+def present(line: bytes) -> Shown:
+    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the line a person would have read."""
+    found = _JSON.match(line)
+    if found and (shown := _from_json(line[found.end(1) :], found[1].decode())):
+        return shown
+    return Shown(plain(line), level_of(line))
+
+
+def _from_json(line: bytes, prefix: str) -> Shown | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(entry, dict) or not isinstance(entry.get("level"), str):
+        return None
+    message = entry.get("message")
+    if not isinstance(message, str):
+        message = " ".join(f"{key} {value}" for key, value in entry.items() if key not in ("timestamp", "level", "type"))
+    text = f"{prefix}{str(entry['timestamp'])[11:19]} {entry['level']:>7} {message}".replace("\n", " ⏎ ")
+    return Shown(plain(clean(text.encode("utf-8", "replace"))), LEVELS.get(entry["level"]))

@@ -1,0 +1,80 @@
+"""diagnose on single logs: where the line is, to the byte, and what to say when it is not clear what a log is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.console.cli.conftest import Console
+
+LINE = "12:00:03    ERROR Error: Inference failed with exit code 1"
+#: A carriage return, bytes that are no UTF-8 and an ANSI colour lie before the line: offsets count raw bytes, lines LF alone.
+DATA = (
+    b"12:00:01     INFO Starting \xff\xfe caf\xc3\xa9\nprogress 1%\rprogress 2%\n\x1b[31m12:00:02\x1b[0m     INFO x\n"
+    + LINE.encode()
+    + b"\n12:00:04 INFO y\n"
+)
+OFFSET = DATA.index(LINE.encode())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "launcher.log"
+    path.write_bytes(DATA)
+    return path
+
+
+def test_the_place_of_a_line_is_exact(console: Console, log: Path) -> None:
+    done = console("diagnose", str(log), "--json")
+    assert done.code == 1
+    (finding,) = done.json["findings"]
+    assert (finding["id"], finding["source"], finding["severity"]) == ("inference-exited", "launcher", "critical")
+    (evidence,) = finding["evidence"]
+    assert (evidence["file"], evidence["offset"], evidence["line"]) == (str(log), OFFSET, 4)
+    assert "launcher.log:4: " in console("diagnose", str(log)).out
+
+
+def test_the_name_of_a_file_as_it_was_given(console: Console, log: Path) -> None:
+    (finding,) = console("diagnose", log.name, "--json").json["findings"]
+    assert finding["evidence"][0]["file"] == "launcher.log"
+
+
+def test_standard_input_is_a_dash_and_needs_its_source(console: Console) -> None:
+    (finding,) = console("diagnose", "-", "--source", "launcher", "--json", stdin=DATA).json["findings"]
+    assert (finding["evidence"][0]["file"], finding["evidence"][0]["offset"]) == ("-", OFFSET)
+    refused = console("diagnose", "-", stdin=DATA)
+    assert refused.code == 2
+    assert "Say it with --source (trainer, orchestrator, " in refused.sentence
+
+
+def test_the_same_line_elsewhere_is_no_finding(console: Console, log: Path) -> None:
+    """A signature counts in its own source only: a model may well write such a line."""
+    done = console("diagnose", str(log), "--source", "orchestrator", "--json")
+    assert (done.code, done.json["findings"]) == (0, [])
+    text = console("diagnose", str(log), "--source", "trainer")
+    assert text.code == 0
+    assert text.out.startswith("Nothing known is wrong here.\nnot seen: ")
+
+
+def test_several_at_once(console: Console, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "trainer.log").write_bytes(DATA)
+    done = console("diagnose", str(tmp_path / "trainer.log"), str(log), "--json")
+    assert [f["evidence"][0]["file"] for f in done.json["findings"]] == [str(log)]
+
+
+def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "odd.txt").write_bytes(b"\0\xff" * 100_000)
+    for words, says in (
+        ((str(tmp_path / "none"), "--source", "trainer"), "cannot be read: No such file"),
+        ((str(tmp_path / "empty"),), "does not look like a run's output directory"),
+        ((str(tmp_path / "odd.txt"),), "It is not clear what wrote"),
+        ((), "the following arguments are required"),
+        ((str(tmp_path / "odd.txt"), "--source", "guess"), "invalid choice"),
+    ):
+        done = console("diagnose", *words)
+        assert done.code == 2
+        assert says in done.sentence
+    assert console("diagnose", str(tmp_path / "odd.txt"), "--source", "trainer").code == 0
+    assert console("diagnose", str(tmp_path / "empty"), "--trainer", "prime-rl").code == 0

@@ -1,0 +1,79 @@
+"""playbook list, show and lint: what a person reads before there is any pod."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.console.cli.conftest import Console
+
+GOOD = """
+id: {id}
+title: A test
+role: root
+severity: warning
+danger: none
+where: pod
+applies: [prime-rl]
+looks_like: It looks like this.
+explanation: Because.
+detect:
+  logs:
+    - source: trainer
+      levels: [ERROR]
+      pattern: "{pattern}"
+prevent: Do not.
+sources: [here]
+"""
+
+
+def test_list(console: Console) -> None:
+    told = console("playbook", "list", "--json").json
+    assert told["schema"] == "bs4.playbooks/1"
+    ids = [playbook["id"] for playbook in told["playbooks"]]
+    assert {"step-desync", "resume-latest-partial", "stale-gpu-process", "vllm-silent-death"} <= set(ids)
+    assert set(told["playbooks"][0]) == {"id", "family", "title", "role", "severity", "danger", "applies"}
+    text = console("playbook", "list")
+    assert text.code == 0
+    assert all(name in text.out for name in ids)
+
+
+def test_show(console: Console) -> None:
+    text = console("playbook", "show", "step-desync")
+    assert text.code == 0
+    for part in ("Looks like: ", "Why: ", "Prevent: ", "Found by: step-desync", "1. stop_run", "Sources: "):
+        assert part in text.out
+    told = console("playbook", "show", "step-desync", "--json").json
+    assert (told["schema"], told["id"], told["family"]) == ("bs4.playbook/1", "step-desync", "checkpoint")
+
+
+def test_lint(console: Console, tmp_path: Path) -> None:
+    assert console("playbook", "lint").code == 0
+    family = tmp_path / "mine" / "family"
+    family.mkdir(parents=True)
+    (family / "good.yaml").write_text(GOOD.format(id="good", pattern="x"))
+    fine = console("playbook", "lint", str(tmp_path / "mine"))
+    assert fine.code == 0, fine
+    (family / "misnamed.yaml").write_text(GOOD.format(id="other", pattern="x"))
+    (family / "regex.yaml").write_text(GOOD.format(id="regex", pattern="(("))
+    (family / "yaml.yaml").write_text("id: [")
+    (family / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    (family / "list.yaml").write_text("- 1\n- 2\n")
+    (family / "short.yaml").write_text("id: short\n")
+    done = console("playbook", "lint", str(tmp_path / "mine"))
+    assert done.code == 1
+    assert "Traceback" not in done.err
+    for name in ("misnamed", "regex", "yaml", "bytes", "list", "short"):
+        assert f"{name}.yaml" in done.err
+    assert "good.yaml" not in done.err
+    told = console("playbook", "lint", str(tmp_path / "mine"), "--json").json
+    assert (told["schema"], told["valid"]) == ("bs4.playbook-lint/1", ["good"])
+    assert console("playbook", "lint", str(tmp_path / "none")).code == 2
+
+
+@pytest.mark.parametrize("words", [("show", "nope"), ("plan", "nope", "--pod", "x"), ("run", "nope", "--pod", "x", "--plan", "y"), ()])
+def test_an_unknown_playbook(console: Console, words: tuple[str, ...]) -> None:
+    done = console("playbook", *words)
+    assert done.code == 2
+    assert done.sentence

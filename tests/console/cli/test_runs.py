@@ -1,0 +1,201 @@
+"""deploy, launch, runs, logs and stop on a practice pod, each as the command that a person types."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.console.cli.conftest import Practice, practising
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Practice]:
+    """A pod for the tests that change it: nothing runs on it until they start it."""
+    with practising("prime-rl-2026-01", "bench") as on:
+        yield on
+
+
+def until(condition: object, what: str, timeout: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_deploy_says_what_is_there(trained: Practice) -> None:
+    text = trained("deploy", "--pod", "pod-a")
+    assert text.code == 0
+    assert text.out.startswith("pod-a: agent ")
+    assert "kernel log: " in text.out
+    told = trained("deploy", "--pod", "pod-a", "--json").json
+    assert (told["schema"], told["pod"]) == ("bs4.deploy/1", "pod-a")
+    assert told["bundle"] in text.out
+    assert "kernel_log" in told["coverage"]
+
+
+def test_runs_list(trained: Practice) -> None:
+    text = trained("runs", "list", "--pod", "pod-a")
+    assert text.code == 0
+    assert text.out.splitlines()[0].split() == ["POD", "RUN", "TRAINER", "STATE", "STEP", "ATTEMPTS", "OUTPUT"]
+    assert "demo  prime-rl-2026-01  running" in text.out
+    told = trained("runs", "list", "--json").json
+    (run,) = told["runs"]
+    assert (run["pod"], run["name"], run["state"], run["trainer"]) == ("pod-a", "demo", "running", "prime-rl-2026-01")
+    assert run["step"] >= 0
+    assert run["output_dir"] == str(trained.pod.output_dir)
+    assert [attempt["number"] for attempt in run["attempts"]] == [1]
+
+
+def test_adopting_finds_nothing_that_is_not_known(trained: Practice) -> None:
+    done = trained("runs", "adopt", "--pod", "pod-a")
+    assert done.code == 1
+    assert "no run was found" in done.out
+
+
+def test_the_last_lines_of_a_log_byte_for_byte(trained: Practice) -> None:
+    path = trained.pod.output_dir / "logs" / "inference.stdout"
+    whole = trained("logs", "demo", "--pod", "pod-a", "--source", "inference", "-n", "0")
+    assert whole.code == 0
+    assert path.read_bytes().startswith(whole.out.encode())
+    assert whole.out.count("\n") > 3
+    last = trained("logs", "--pod", "pod-a", "-n", "3")
+    assert (last.code, last.out.count("\n")) == (0, 3)
+    assert last.out.encode() in (trained.pod.output_dir / "logs" / "trainer.stdout").read_bytes()
+
+
+def test_a_log_as_json_has_a_line_an_object_with_its_place(trained: Practice) -> None:
+    lines = trained("logs", "--pod", "pod-a", "--source", "inference", "-n", "0", "--json").lines
+    data = (trained.pod.output_dir / "logs" / "inference.stdout").read_bytes()
+    for told in lines:
+        assert (told["schema"], told["stream"], told["whole"]) == ("bs4.log/1", "log/demo/inference", True)
+        at = int(told["cursor"].split(":")[1])
+        assert data[at : at + len(told["text"].encode()) + 1] == told["text"].encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("demo", "--source", "nope"), "demo has no log 'nope'. It has inference, launcher, orchestrator, trainer"),
+        (("other",), "pod-a has no run 'other' with logs. Runs with logs: demo."),
+        (("-n", "-4"), "is no number of lines"),
+    ],
+)
+def test_a_stream_that_is_not_there(trained: Practice, words: tuple[str, ...], says: str) -> None:
+    done = trained("logs", "--pod", "pod-a", *words)
+    assert done.code == 2
+    assert says in done.sentence
+
+
+def test_following_goes_on_and_ends_with_ctrl_c(trained: Practice) -> None:
+    process = trained.console.start("logs", "--pod", "pod-a", "-f", "-n", "1")
+    assert process.stdout is not None
+    got = b"".join(process.stdout.readline() for _ in range(4))
+    process.send_signal(signal.SIGINT)
+    rest, err = process.communicate(timeout=15)
+    assert (process.returncode, err) == (130, b"")
+    data = (trained.pod.output_dir / "logs" / "trainer.stdout").read_bytes()
+    assert got + rest in data
+
+
+def test_a_reader_that_has_enough_is_no_error(trained: Practice) -> None:
+    process = trained.console.start("logs", "--pod", "pod-a", "-f", "-n", "0")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(15) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_stop_wants_the_name_again(trained: Practice) -> None:
+    for words in ((), ("--confirm", "dmeo"), ("--json",)):
+        done = trained("stop", "--pod", "pod-a", "--run", "demo", *words)
+        assert done.code == 4
+        assert "Confirm with --confirm demo." in done.sentence
+    assert trained("stop", "--pod", "pod-a", "--run", "nope", "--confirm", "nope").code == 2
+    assert trained.pod.processes()
+
+
+def test_launch_to_the_first_step_an_unfinished_line_and_stop(bench: Practice) -> None:
+    """One run through its life, since each launch costs seconds."""
+    done = bench.launch("demo", "--json", "--", "--max-steps", "5000")
+    assert done.code == 0
+    assert {line["schema"] for line in done.lines} == {"bs4.action/1"}
+    last = done.lines[-1]
+    assert (last["state"], last["result"]["attempt"]) == ("done", 1)
+    assert [step["state"] for step in last["steps"]] == ["done", "done"]
+    assert bench("runs", "list", "--json").json["runs"][0]["max_steps"] == 5000
+
+    again = bench.launch("second")
+    assert again.code == 4
+    assert "Resume with --resume" in again.sentence
+
+    stopped = bench("stop", "--pod", "bench", "--run", "demo", "--confirm", "demo")
+    assert stopped.code == 0
+    assert "done: demo has ended and nothing of it is left" in stopped.out
+    assert not [process for process in bench.pod.processes() if "bs4_agent" not in process.title]
+    assert bench("runs", "list", "--json").json["runs"][0]["state"] == "stopped"
+    assert bench("check", "--pod", "bench").code == 0
+
+    unfinished(bench)
+
+
+def unfinished(bench: Practice) -> None:
+    """A line without its end is printed as it grows, and nothing of it twice."""
+    path = bench.pod.output_dir / "logs" / "trainer.stdout"
+    before = path.read_bytes()
+    assert before.endswith(b"\n")
+    process = bench.console.start("logs", "--pod", "bench", "-f", "-n", "0", stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    got = bytearray()
+
+    def arrived(wanted: bytes) -> None:
+        def look() -> bool:
+            got.extend((process.stdout.read() if process.stdout else b"") or b"")
+            return len(got) >= len(wanted)
+
+        until(look, f"{wanted[-60:]!r} to be printed; got {bytes(got[-60:])!r}")
+        assert bytes(got) == wanted
+
+    try:
+        arrived(before)
+        for piece in (b"loading 10%", b" 50%", b" done\nnext line\n"):
+            with path.open("ab") as handle:
+                handle.write(piece)
+            before += piece
+            arrived(before)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("config", "text", "says"),
+    [
+        ("configs/none.toml", None, "name a file that exists on the pod"),
+        ("configs/bad.toml", "[[[ not toml", "bad.toml is not TOML: "),
+    ],
+)
+def test_a_config_that_cannot_be_used_starts_nothing(bench: Practice, config: str, text: str | None, says: str) -> None:
+    if text is not None:
+        (bench.pod.project / config).write_text(text)
+    done = bench("launch", config, "--pod", "bench", "--run", "bad", "--trainer", bench.trainer, "--output-dir", "out-bad")
+    assert done.code == 2
+    assert says in done.sentence
+    assert not (bench.pod.project / "out-bad").exists()
+    assert "bad" not in [run["name"] for run in bench("runs", "list", "--json").json["runs"]]
+    assert not list((Path(bench.pod.home) / ".bs4" / "runs").glob("bad*"))
+
+
+def test_words_after_two_dashes_belong_to_launch_alone(bench: Practice) -> None:
+    done = bench("check", "--", "x")
+    assert done.code == 3
+    assert "only launch" in done.sentence

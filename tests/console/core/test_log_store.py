@@ -1,0 +1,152 @@
+"""The store of a log view: numbers that stay, memory that does not grow."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bs4_console.core.log_store import MARK, OPEN_BYTES, LogStore, Repeats
+
+LINES = b"".join(b"21:36:59 INFO line %06d of the trainer's log, as long as such lines are, more or less\n" % i for i in range(20_000))
+
+
+def lines(store: LogStore) -> list[bytes]:
+    return [store.line(n)[1] for n in range(store.first, store.first + len(store))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
+    text = b"".join(b"line %d\n" % i for i in range(40))
+    store, at = LogStore(), 0
+    for cut in cuts:
+        store.append(text[at : at + cut])
+        at += cut
+    store.append(text[at:])
+    assert lines(store) == text.splitlines()
+
+
+def test_an_unfinished_line_is_shown_and_then_completed() -> None:
+    store = LogStore()
+    store.append(b"one\ntw")
+    assert lines(store) == [b"one", b"tw"]
+    assert store.end == 1
+    store.append(b"o\nthree")
+    assert lines(store) == [b"one", b"two", b"three"]
+    store.finish()
+    assert store.end == 3
+    assert lines(store) == [b"one", b"two", b"three"]
+
+
+def test_a_progress_bar_shows_its_last_state_while_it_runs() -> None:
+    store = LogStore()
+    for percent in range(100):
+        store.append(b"\r%3d%%|####" % percent)
+    assert lines(store) == [b" 99%|####"]
+
+
+def test_a_line_that_never_ends_is_bounded() -> None:
+    store = LogStore()
+    for _ in range(40):
+        store.append(b"x" * 100_000)
+    assert len(store._open[0]) <= OPEN_BYTES
+    store.append(b"\nnext\n")
+    assert lines(store)[-1] == b"next"
+
+
+def test_an_escape_cut_in_two_is_still_removed() -> None:
+    store = LogStore()
+    store.append(b"a\x1b[3")
+    store.append(b"1mb\n")
+    assert lines(store) == [b"ab"]
+
+
+def test_sources_do_not_mix() -> None:
+    store = LogStore()
+    store.append(b"trainer says ", 0)
+    store.append(b"orchestrator talks\n", 1)
+    store.append(b"something\n", 0)
+    assert [store.line(n) for n in (0, 1)] == [(1, b"orchestrator talks"), (0, b"trainer says something")]
+
+
+def test_pruning_keeps_the_numbers_and_the_bound() -> None:
+    store = LogStore(cap_bytes=3 * 1024 * 1024)
+    for _ in range(10):
+        store.append(LINES)
+    assert store.bytes <= 3 * 1024 * 1024
+    assert store.end == 200_000
+    assert store.first > 0
+    assert store.line(store.end - 1)[1].startswith(b"21:36:59 INFO line 019999")
+    assert store.line(store.first)[1] == LINES.splitlines()[store.first % 20_000]
+    with pytest.raises(IndexError):
+        store.line(store.first - 1)
+
+
+def test_older_lines_get_negative_numbers() -> None:
+    store = LogStore()
+    store.append(b"three\nfour\n")
+    assert store.prepend(b"one\ntwo\n") == 2
+    assert store.first == -2
+    assert lines(store) == [b"one", b"two", b"three", b"four"]
+    assert store.line(0)[1] == b"three"
+
+
+def test_older_lines_are_refused_when_there_is_no_room() -> None:
+    store = LogStore(cap_bytes=len(LINES))
+    store.append(LINES[: len(LINES) // 2 + 1])
+    assert store.prepend(LINES) == 0
+    assert store.full
+
+
+def test_marks_are_lines_of_their_own() -> None:
+    store = LogStore()
+    store.append(b"before\n")
+    store.mark("gap: 12.3 MB lost")
+    store.append(b"after\n")
+    assert [store.line(n) for n in range(3)] == [(0, b"before"), (MARK, b"gap: 12.3 MB lost"), (0, b"after")]
+
+
+@pytest.mark.parametrize("repeats", [None, Repeats()])
+def test_half_a_million_lines_a_second_on_one_core(repeats: Repeats | None) -> None:
+    """The rate that the screen promises; measured 1 to 4 million. CPU time, so that a busy machine does not decide."""
+    store = LogStore(repeats=repeats)
+    begin = time.process_time()
+    for _ in range(10):
+        for at in range(0, len(LINES), 262144):
+            store.append(LINES[at : at + 262144])
+    assert 200_000 / (time.process_time() - begin) > 500_000
+
+
+def test_what_a_launcher_repeats_is_shown_once() -> None:
+    store = LogStore(repeats=Repeats())
+    line = b"21:36:59 SUCCESS Step 3 | Time: 31.27s | Loss: 0.0012\n"
+    store.append(line + b"no clock, so it may be anybody's line\n" + b"21:36:59 x\n", 0)
+    store.append(line + b"no clock, so it may be anybody's line\n" + b"21:36:59 x\n21:37:00 INFO only the launcher says this\n", 1)
+    assert lines(store) == [
+        line[:-1],
+        b"no clock, so it may be anybody's line",
+        b"21:36:59 x",
+        b"no clock, so it may be anybody's line",
+        b"21:36:59 x",
+        b"21:37:00 INFO only the launcher says this",
+    ]
+    assert store.repeats is not None
+    assert store.repeats.dropped == 1
+
+
+def test_a_source_may_repeat_itself() -> None:
+    store = LogStore(repeats=Repeats())
+    for _ in range(3):
+        store.append(b"21:36:59 WARNING Timeout waiting for enough tokens\n")
+    assert store.end == 3
+
+
+def test_the_memory_for_repeats_is_bounded() -> None:
+    store = LogStore(repeats=Repeats())
+    store.append(LINES)
+    assert store.repeats is not None
+    store.append(LINES)
+    assert sum(len(found) for pair in store.repeats._seen.values() for found in pair) <= 4 * Repeats.MEMORY

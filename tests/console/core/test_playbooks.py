@@ -1,0 +1,78 @@
+"""Playbook files: valid or refused with the place of the mistake, and compiled to what the agent reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bs4_agent.playbooks.compiled import Library
+from bs4_console.core.errors import UsageError
+from bs4_console.core.playbooks import compile_all, lint
+
+BASE: dict[str, Any] = {
+    "id": "x", "title": "T", "role": "root", "severity": "warning", "danger": "move", "where": "pod", "applies": ["prime-rl"],
+    "looks_like": "L", "explanation": "E", "prevent": "P\n", "sources": ["s"],
+    "detect": {"for": "2m", "keep_firing_for": "1.5h", "logs": [{"source": "trainer", "levels": ["ERROR"], "pattern": "x"}]},
+    "fix": [{"stop_run": None}], "verify": {"steps_advance": {"count": 2, "within": "30m"}},
+}  # fmt: skip
+
+
+def library(root: Path, *playbooks: dict[str, Any]) -> Path:
+    for number, playbook in enumerate(playbooks):
+        path = root / f"family{number}" / f"{playbook['id']}.yaml"
+        path.parent.mkdir()
+        path.write_text(yaml.safe_dump(playbook))
+    return root
+
+
+def test_what_ships_is_valid_and_the_agent_reads_it() -> None:
+    good, problems = lint()
+    assert problems == []
+    read = Library(compile_all())
+    assert sorted(p.id for p in read) == sorted(p["id"] for p in good)
+
+
+def test_durations_become_seconds_and_text_loses_its_end(tmp_path: Path) -> None:
+    (made,) = json.loads(compile_all(library(tmp_path, BASE)))["playbooks"]
+    assert (made["detect"]["for"], made["detect"]["keep_firing_for"]) == (120.0, 5400.0)
+    assert made["verify"] == {"steps_advance": {"count": 2, "within": 1800.0}}
+    assert (made["prevent"], made["family"]) == ("P", "family0")
+
+
+def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
+    """A plan's hash is over them."""
+    shuffled = dict(reversed(BASE.items()))
+    one, two = tmp_path / "1", tmp_path / "2"
+    one.mkdir()
+    two.mkdir()
+    assert compile_all(library(one, BASE)) == compile_all(library(two, shuffled))
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"severity": "bad"}, "severity"),
+        ({"surprise": 1}, ""),
+        ({"fix": [{"stop_run": None}], "verify": None}, "verify"),
+        ({"detect": {"logs": [{"source": "trainer", "pattern": "(("}]}}, "detect/logs/0/pattern"),
+        ({"detect": {"logs": [{"pattern": "x"}]}}, "detect/logs/0"),
+        ({"detect": {"detector": "nobody"}}, "detect/detector"),
+        ({"detect": {"for": "2 minutes", "logs": []}}, "detect/for"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_no_half_library_is_compiled(tmp_path: Path, change: dict[str, Any], where: str) -> None:
+    root = library(tmp_path, BASE, {**BASE, **change, "id": "y"})
+    good, problems = lint(root)
+    assert [p["id"] for p in good] == ["x"]
+    assert any(p.where == where and p.file.name == "y.yaml" for p in problems), problems
+    with pytest.raises(UsageError, match="playbook lint"):
+        compile_all(root)
+
+
+def test_an_id_is_there_once(tmp_path: Path) -> None:
+    _, problems = lint(library(tmp_path, BASE, BASE))
+    assert [problem.message for problem in problems] == ["is defined twice"]
