@@ -1,0 +1,119 @@
+"""Checkpoints: the trainer's sharded files with `.metadata` written last, the orchestrator's progress file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import policy
+from .rendezvous import World
+from .steps import all_steps, step_path
+
+State = dict[str, Any]
+
+
+class Rotation:
+    """`keep_last` over the step directories of `root`.
+
+    It deletes what it knows: what it found at its start (up to `resume`, when that is given) and what was added since, and only
+    after a new save has returned. The whole step directory goes, with whatever else lies in it.
+    """
+
+    def __init__(self, root: Path, keep_last: int | None, resume: int | None) -> None:
+        self.root = root
+        self._keep_last = keep_last
+        self._steps = [step for step in all_steps(root) if resume is None or resume < 0 or step <= resume]
+
+    def add(self, step: int) -> None:
+        self._steps = sorted({*self._steps, step})
+
+    def clean(self, report: Callable[[str], None]) -> None:
+        if self._keep_last is None:
+            return
+        keep = self._steps[-self._keep_last :]
+        for step in [step for step in self._steps if step not in keep]:
+            directory = step_path(self.root, step)
+            if directory.exists():
+                report(f"Removing past checkpoint for step {step} ({directory})")
+                shutil.rmtree(directory)
+        self._steps = keep
+
+
+class TrainerCheckpoints:
+    """`root/step_N/trainer/`: one shard a rank, then `.metadata` with the hash of every shard."""
+
+    def __init__(self, rotation: Rotation, world: World) -> None:
+        self._rotation = rotation
+        self._root = rotation.root
+        self._rank = world.rank
+        self._world = world.size
+        self._barrier = world.barrier
+
+    def path(self, step: int) -> Path:
+        return step_path(self._root, step) / "trainer"
+
+    def save(self, step: int, state: State) -> None:
+        directory = self.path(step)
+        directory.mkdir(parents=True, exist_ok=True)
+        shard = directory / f"__{self._rank}_0.distcp"
+        shard.write_bytes(json.dumps(state).encode() + b"\n" + policy.padding())
+        self._barrier()
+        if self._rank == 0:
+            hashes = {name: _sha256(directory / name) for name in (f"__{rank}_0.distcp" for rank in range(self._world))}
+            partial = directory / ".metadata.tmp"
+            partial.write_text(json.dumps({"version": "1.0.0", "shards": hashes}))
+            os.replace(partial, directory / ".metadata")
+        self._barrier()
+        self._rotation.add(step)
+
+    def load(self, step: int) -> State:
+        directory = self.path(step)
+        if not directory.exists():
+            raise FileNotFoundError(f"Checkpoint not found at {directory}")
+        metadata = json.loads((directory / ".metadata").read_text())
+        shard = directory / f"__{self._rank}_0.distcp"
+        if _sha256(shard) != metadata["shards"].get(shard.name):
+            raise RuntimeError(f"PytorchStreamReader failed reading zip archive: invalid header or archive is corrupted: {shard}")
+        state: State = json.loads(shard.read_bytes().split(b"\n", 1)[0])
+        return state
+
+    def clean(self, report: Callable[[str], None]) -> None:
+        """Only rank 0 deletes."""
+        if self._rank == 0:
+            self._rotation.clean(report)
+
+
+def save_orchestrator(directory: Path, progress: State, buffer: State | None) -> None:
+    """`directory/progress.pt`, atomically; with a `buffer` (2026-01) also `directory/buffer/`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = directory / f"progress.pt.{os.getpid()}.tmp"
+    partial.write_text(json.dumps({"progress": progress}))
+    os.replace(partial, directory / "progress.pt")
+    if buffer is not None:
+        (directory / "buffer").mkdir(exist_ok=True)
+        (directory / "buffer" / "rollout_buffer.jsonl").write_text(json.dumps(buffer) + "\n")
+
+
+def load_orchestrator(directory: Path) -> tuple[State, State | None]:
+    """Progress, and the buffer where there is one. FileNotFoundError with the current generation's or the file system's own words."""
+    state = json.loads((directory / "progress.pt").read_text())
+    saved = directory / "buffer" / "rollout_buffer.jsonl"
+    return state["progress"], json.loads(saved.read_text()) if saved.parent.exists() else None
+
+
+def rng_state(state: tuple[Any, ...]) -> list[Any]:
+    """random.Random().getstate() as JSON."""
+    return [state[0], list(state[1]), state[2]]
+
+
+def rng_from(state: list[Any]) -> tuple[Any, ...]:
+    return state[0], tuple(state[1]), state[2]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,116 @@
+"""Talking to the inference server: the OpenAI client's retries for completions, plain requests for admin calls."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import pace
+
+MAX_RETRIES = 10  # what prime-rl sets; the library's own default is 2
+_RETRIED = (408, 409, 429)
+
+
+class APIConnectionError(Exception):
+    """No connection, or one that broke."""
+
+
+class APITimeoutError(APIConnectionError):
+    """No answer in time."""
+
+
+class APIStatusError(Exception):
+    """An answer that says no."""
+
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"Error code: {status} - {body}")
+        self.status = status
+
+
+class Connection:
+    """Keeps one connection a thread to one base URL."""
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self._host = parts.hostname or "localhost"
+        self._port = parts.port or 80
+        self._prefix = parts.path.rstrip("/")
+        self._local = threading.local()
+
+    def request(self, method: str, path: str, body: Any, timeout: float) -> Any:
+        """One attempt. Raises APIConnectionError, APITimeoutError or APIStatusError."""
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            # As name resolution of localhost would have it on a pod: one address, and no second one to hide behind.
+            host = "127.0.0.1" if self._host in ("localhost", "0.0.0.0") else self._host  # noqa: S104
+            connection = self._local.connection = http.client.HTTPConnection(host, self._port, timeout=timeout)
+        data = None if body is None else json.dumps(body)
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(timeout)
+            connection.request(method, self._prefix + path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+        except TimeoutError as error:
+            self._forget(connection)
+            raise APITimeoutError("Request timed out.") from error
+        except (OSError, http.client.HTTPException) as error:
+            self._forget(connection)
+            raise APIConnectionError("Connection error.") from error
+        if response.status >= 400:
+            raise APIStatusError(response.status, text)
+        return json.loads(text) if text.startswith(("{", "[")) else text
+
+    def _forget(self, connection: http.client.HTTPConnection) -> None:
+        connection.close()
+        self._local.connection = None
+
+    def complete(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """A chat completion with the client's retries: 0.5 s doubling up to 8 s, shortened by up to a quarter, ten times."""
+        for attempt in range(MAX_RETRIES + 1):
+            try:
+                answer: dict[str, Any] = self.request("POST", "/chat/completions", body, timeout)
+            except (APIConnectionError, APIStatusError) as error:
+                if attempt == MAX_RETRIES or (isinstance(error, APIStatusError) and error.status < 500 and error.status not in _RETRIED):
+                    raise
+                pace.nap(min(0.5 * 2**attempt, 8.0) * (1 - 0.25 * random.random()))
+            else:
+                return answer
+        raise AssertionError("unreachable")
+
+
+def health(base_url: str) -> int:
+    """Status code of /health; raises APIConnectionError with httpx's words when nobody answers."""
+    try:
+        Connection(base_url).request("GET", "/health", None, 10.0)
+    except APIStatusError as error:
+        return error.status
+    except APIConnectionError as error:
+        raise APIConnectionError("All connection attempts failed") from error
+    return 200
+
+
+def wait_until_healthy(base_url: str, warn: Any, *, need_success: bool, timeout: int = 1800) -> None:
+    """Ask /health every second, say so every ten, give up after `timeout` (all in the real program's seconds).
+
+    2026-01 takes any answer for health; the current generation needs a good one (`need_success`). Raises TimeoutError.
+    """
+    waited = 0
+    while waited < timeout:
+        error = ""
+        try:
+            status = health(base_url)
+            if status < 400 or not need_success:
+                return
+            error = f"Server error '{status} Service Unavailable' for url '{base_url}/health'"
+        except APIConnectionError as failure:
+            error = str(failure)
+        if waited % 10 == 0 and waited > 0:
+            warn(f"Inference server was not reached after {waited} seconds (Error: {error}) on {base_url}", "client.py::94")
+        pace.nap(1)
+        waited += 1
+    raise TimeoutError(f"Inference server is not ready after {waited} (>{timeout}) seconds. Aborting...")

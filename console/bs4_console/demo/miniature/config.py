@@ -1,0 +1,187 @@
+"""Command lines and configs of both generations: `@ file`, `--section @ file`, `--a.b value`, `--flag`, `--no-flag`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Tree = dict[str, Any]
+
+
+class ConfigError(ValueError):
+    """The config does not validate; the message is what the trainer prints."""
+
+
+class Config:
+    """A config tree, read by dotted path."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The value at `path`; `default` where it, or a table above it, is missing or null."""
+        node: Any = self.tree
+        for part in path.split("."):
+            if not isinstance(node, Mapping) or node.get(part) is None:
+                return default
+            node = node[part]
+        return node
+
+    def has(self, path: str) -> bool:
+        return self.get(path) is not None
+
+    def set(self, path: str, value: Any) -> None:
+        """Put `value` at `path`. A bare flag (True) on a table leaves the table, on nothing at all makes an empty one where one belongs."""
+        *parents, last = path.split(".")
+        node = self.tree
+        for part in parents:
+            if not isinstance(node.get(part), dict):
+                node[part] = {}
+            node = node[part]
+        if value is True and last in _TABLES:
+            node.setdefault(last, {})
+        else:
+            node[last] = value
+
+    def section(self, path: str) -> Config:
+        found = self.get(path, {})
+        return Config(dict(found))
+
+
+#: Flags that stand for a whole table when they are given alone: `--ckpt`, `--resume`.
+_TABLES = ("ckpt", "resume", "inference")
+
+
+def parse(arguments: Sequence[str]) -> Config:
+    """Files in order, then the command line's own values, which win. ConfigError for what is no TOML or JSON, or for stray words."""
+    config = Config({})
+    overrides: list[tuple[str, Any]] = []
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if word == "@":
+            _merge(config.tree, read(Path(_next(words, word))))
+        elif word.startswith("--") and words and words[0] == "@":
+            words.pop(0)
+            _merge(config.tree, {_key(word): read(Path(_next(words, word)))})
+        elif word.startswith("--no-"):
+            # `--no-clean` is False; `--no-monitors.wandb` removes the table.
+            key = _key("--" + word.removeprefix("--no-"))
+            overrides.append((key, None if "." in key else False))
+        elif word.startswith("--"):
+            key, equals, value = word.partition("=")
+            if not equals:
+                value = words.pop(0) if words and (not words[0].startswith("-") or _number(words[0])) else ""
+            overrides.append((_key(key), _value(value)))
+        else:
+            raise ConfigError(f"unrecognized arguments: {word}")
+    for key, value in overrides:
+        config.set(key, value)
+    return config
+
+
+def read(path: Path) -> Tree:
+    """A TOML or (current generation's children) JSON file."""
+    raw = path.read_bytes()
+    try:
+        tree: Tree = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode())
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return tree
+
+
+def keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
+    """Both generations forbid keys that they do not know. `known`: table path ("" = top level) to its keys."""
+    unknown = []
+    for path, keys in known.items():
+        table = config.tree if not path else config.get(path, {})
+        unknown += [".".join(filter(None, (path, key))) for key in table if key not in keys]
+    if unknown:
+        details = "\n".join(f"--{name.replace('_', '-')}\nExtra inputs are not permitted" for name in unknown)
+        raise ConfigError(f"{len(unknown)} validation errors for RLConfig\n{details}")
+
+
+def boxed(error: Exception) -> str:
+    """The frame that the current generation draws around a config that does not validate."""
+    lines = ["Failed to validate config:", *str(error).splitlines()]
+    body = "\n".join(f"│ {line[:75]:<75} │" for line in lines)
+    return f"╭─ Config file error {'─' * 58}╮\n{body}\n╰{'─' * 77}╯\n"
+
+
+def parse_or_exit(arguments: Sequence[str], known: Mapping[str, frozenset[str]]) -> Config:
+    """`parse`, or exit 1 with the error on standard error."""
+    try:
+        config = parse(arguments)
+        refuse_unknown(config, known)
+    except (ConfigError, OSError) as error:
+        sys.stderr.write(boxed(error))
+        sys.exit(1)
+    return config
+
+
+def write_temporary(tree: Tree) -> Path:
+    """2026-01 hands configs to its children as `.pydantic_config/temp_<uuid>.toml` in the working directory and never deletes them."""
+    directory = Path(".pydantic_config")
+    directory.mkdir(exist_ok=True)
+    path = directory / f"temp_{uuid.uuid4()}.toml"
+    path.write_text(to_toml(tree))
+    return path
+
+
+def to_toml(tree: Tree) -> str:
+    return "\n".join(_lines(tree, "")) + "\n"
+
+
+def _lines(tree: Tree, prefix: str) -> Iterator[str]:
+    tables = {key: value for key, value in tree.items() if isinstance(value, dict) or _is_table_list(value)}
+    yield from (f"{key} = {json.dumps(value)}" for key, value in tree.items() if key not in tables and value is not None)
+    for key, value in tables.items():
+        name = f"{prefix}{key}"
+        for table in value if isinstance(value, list) else [value]:
+            yield f"\n[[{name}]]" if isinstance(value, list) else f"\n[{name}]"
+            yield from _lines(table, f"{name}.")
+
+
+def _is_table_list(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _merge(target: Tree, source: Tree) -> None:
+    for key, value in source.items():
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            _merge(target[key], value)
+        else:
+            target[key] = value
+
+
+def _key(word: str) -> str:
+    return word.removeprefix("--").replace("-", "_")
+
+
+def _next(words: list[str], word: str) -> str:
+    if not words:
+        raise ConfigError(f"expected a file after {word}")
+    return words.pop(0)
+
+
+def _number(word: str) -> bool:
+    return word.removeprefix("-").replace(".", "", 1).isdigit()
+
+
+def _value(text: str) -> Any:
+    """A flag without a value is True; numbers, booleans and lists are JSON; anything else is a word."""
+    if text == "":
+        return True
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except json.JSONDecodeError:
+        return text

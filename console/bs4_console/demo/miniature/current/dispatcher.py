@@ -1,0 +1,118 @@
+"""Keeps groups of episodes under way while the gate is open, and makes batches of those that came back whole."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import rollouts
+from ..lines import Message
+from ..log import Logger
+
+_MAX_EMPTY_BATCHES = 10
+
+
+@dataclass
+class Batch:
+    """`effective`: what is trained on. `arrived` and `errors`: everything that came back for it."""
+
+    effective: list[Message] = field(default_factory=list)
+    arrived: int = 0
+    errors: int = 0
+
+
+class Dispatcher:
+    def __init__(self, sources: dict[str, rollouts.Groups], group_size: int, batch_size: int, max_inflight: int, log: Logger) -> None:
+        self._sources = sources
+        self._names = list(sources)
+        self._group_size = group_size
+        self._batch_size = batch_size
+        self._max_inflight = min(max_inflight, 2 * batch_size)
+        self._log = log
+        self._inflight: dict[str, tuple[str, int]] = {}
+        self._arrived: queue.SimpleQueue[tuple[str, list[Message]]] = queue.SimpleQueue()
+        self._pending = Batch()
+        self._empty_units = 0
+        self._warned = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.closed = False
+        self.examples = 0
+        for groups in sources.values():
+            threading.Thread(target=self._collect, args=(groups,), daemon=True).start()
+
+    def _collect(self, groups: rollouts.Groups) -> None:
+        while True:
+            self._arrived.put(groups.results.get())
+
+    def fill(self, version: int) -> None:
+        """Start groups up to the limit, when the gate is open."""
+        while self.gate.is_set() and not self.closed and (len(self._inflight) + 1) * self._group_size <= self._max_inflight:
+            name = self._names[self.examples % len(self._names)]
+            identity = str(uuid.uuid4())
+            self._inflight[identity] = (name, version)
+            self._sources[name].submit(identity, self.examples, self._group_size)
+            self.examples += 1
+
+    def next_episodes(self, seconds: float) -> list[Message]:
+        """The next finished group, each episode stamped with its source and the policy it started from; empty after `seconds`."""
+        try:
+            identity, group = self._arrived.get(timeout=seconds)
+        except queue.Empty:
+            return []
+        name, version = self._inflight.pop(identity, ("", 0))
+        for episode in group:
+            episode |= {"group": identity, "env": name, "policy": version}
+            if "error" in episode:
+                kind, text = episode["error"]
+                self._log.warning(f"Trace failed in group {identity} ({name}) — {kind}: {text}", "dispatcher.py::608")
+        return group
+
+    def add(self, group: list[Message], step: int) -> Batch | None:
+        """Take a finished group; the batch when it is full. RuntimeError after ten batches' worth of groups without one good episode."""
+        good = [episode for episode in group if "error" not in episode]
+        self._pending.arrived += len(group)
+        self._pending.errors += len(group) - len(good)
+        if not good:
+            self._note_empty(len(group), step)
+            return None
+        self._empty_units = self._warned = 0
+        advantages = rollouts.advantages([episode["reward"] for episode in good])
+        self._pending.effective += [{**episode, "advantage": value} for episode, value in zip(good, advantages, strict=True)]
+        if len(self._pending.effective) < self._batch_size:
+            return None
+        batch, self._pending = self._pending, Batch()
+        return batch
+
+    def _note_empty(self, count: int, step: int) -> None:
+        self._empty_units += count
+        windows = self._empty_units // self._batch_size
+        if windows <= self._warned:
+            return
+        self._warned = windows
+        self._log.warning(
+            f"Step {step}: empty train batch after {self._empty_units} finalized episodes "
+            f"(consecutive empty batches: {windows}/{_MAX_EMPTY_BATCHES})",
+            "orchestrator.py::643",
+        )
+        if windows >= _MAX_EMPTY_BATCHES:
+            raise RuntimeError(f"{windows} consecutive empty train batches — check algorithm credit and task difficulty.")
+
+    def view(self) -> str:
+        """The line that is logged every `log.interval` seconds."""
+        have, inflight = len(self._pending.effective), len(self._inflight) * self._group_size
+        share = have / self._batch_size
+        return f"Train batch {have}/{self._batch_size} ({share:.1%}); {inflight} inflight episodes (train={inflight}, eval=0)"
+
+    def close(self) -> int:
+        """No more groups; what is under way is given up. The number of episodes that this cancels."""
+        self.closed = True
+        cancelled = len(self._inflight) * self._group_size
+        self._inflight.clear()
+        return cancelled
+
+    def state(self) -> dict[str, Any]:
+        return {"examples": self.examples}

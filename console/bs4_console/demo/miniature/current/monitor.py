@@ -1,0 +1,31 @@
+"""The file monitor: `metrics.jsonl`, to which trainer and orchestrator both append, and the traces of every episode."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ..steps import step_path
+
+
+class FileMonitor:
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        run.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(run / "metrics.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def log(self, metrics: dict[str, Any], step: int) -> None:
+        """One row; what is no finite number is left out."""
+        finite = {key: value for key, value in metrics.items() if not isinstance(value, float) or math.isfinite(value)}
+        os.write(self._fd, (json.dumps({"step": step, "time": time.time(), **finite}) + "\n").encode())
+
+    def traces(self, episodes: list[dict[str, Any]], step: int, subset: str) -> None:
+        """`subset`: all (as they arrive) or effective (what was shipped)."""
+        path = step_path(self._run / "rollouts", step) / "train" / subset / "traces.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as out:
+            out.writelines(json.dumps(episode) + "\n" for episode in episodes)

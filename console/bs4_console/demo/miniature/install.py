@@ -1,0 +1,67 @@
+"""Makes a pod's training environment: a real virtual environment whose commands are the miniature's.
+
+After `install(project, uv, python, generation)`, with `uv/bin` on PATH, `uv run rl @ cfg.toml` works in `project`, and every process
+has the command line of the real one: scripts run under the environment's `python3`, ranks are
+`python3 -u -m prime_rl.trainer.rl.train @ ...`, and `uv`, a native program in reality, is the interpreter under that name with a
+start-up hook, so that its argv is `uv run rl @ cfg.toml` and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+COMMANDS = ("rl", "inference", "orchestrator", "torchrun", "env-server", "vllm-router")
+_CURRENT_ONLY = ("env-server", "vllm-router")
+
+
+def install(project: Path, uv: Path, python: str, generation: str) -> None:
+    """Create `project/.venv` with the commands of `generation`, and `uv/bin/uv`. `python`: the interpreter both are made from.
+
+    Raises RuntimeError when setproctitle is not importable here.
+    """
+    base = Path(python).resolve()
+    venv = project / ".venv"
+    _environment(venv, base, "python3")
+    _link(venv / "bin" / "python", base)
+    for name in COMMANDS:
+        if generation == "current" or name not in _CURRENT_ONLY:
+            _script(venv / "bin" / name, venv / "bin" / "python3")
+    rank = _site_packages(venv) / "prime_rl" / "trainer" / "rl"
+    rank.mkdir(parents=True, exist_ok=True)
+    for package in (rank, rank.parent, rank.parent.parent):
+        (package / "__init__.py").touch()
+    (rank / "train.py").write_text("from miniature.main import rank\n\nif __name__ == '__main__':\n    rank()\n")
+    _environment(uv, base, "uv")
+    # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any environment on the path, which hides ours.
+    (_site_packages(uv) / "miniature_uv.pth").write_text("import miniature.main; miniature.main.uv()\n")
+
+
+def _environment(venv: Path, base: Path, executable: str) -> None:
+    (venv / "bin").mkdir(parents=True, exist_ok=True)
+    version = ".".join(map(str, sys.version_info[:3]))
+    (venv / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\nversion = {version}\n")
+    _link(venv / "bin" / executable, base)
+    packages = _site_packages(venv)
+    packages.mkdir(parents=True, exist_ok=True)
+    _link(packages / "miniature", Path(__file__).parent)
+    titles = importlib.util.find_spec("setproctitle")
+    if titles is None or titles.origin is None:
+        raise RuntimeError("setproctitle is not installed; install bs4-console with its dependencies to run a practice pod.")
+    _link(packages / "setproctitle", Path(titles.origin).parent)
+
+
+def _site_packages(venv: Path) -> Path:
+    return venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def _script(path: Path, python: Path) -> None:
+    # Through sh, as pip writes it where a path is too long or has spaces for a #! line; the exec leaves no shell behind.
+    path.write_text(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\nfrom miniature.main import command\n\ncommand()\n")
+    path.chmod(0o755)
+
+
+def _link(path: Path, target: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)

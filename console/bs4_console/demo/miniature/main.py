@@ -1,0 +1,51 @@
+"""The one entry behind every command of the training environment: picks the generation and the component, and gives the exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from . import gpu
+
+_MODULES = {"rl": "launcher", "inference": "inference", "orchestrator": "orchestrator", "env-server": "env_server", "train": "trainer"}
+_SHARED = {"torchrun": "torchrun", "vllm-router": "vllm.router", "uv": "uv"}
+
+
+def command() -> None:
+    """For an executable in the environment's bin directory: its file name says what it is."""
+    run(Path(sys.argv[0]).name, sys.argv[1:])
+
+
+def rank() -> None:
+    """For `python -m prime_rl.trainer.rl.train`."""
+    run("train", sys.argv[1:])
+
+
+def uv() -> None:
+    """For `uv`, which is the interpreter itself under that name (see install.py)."""
+    run("uv", sys.orig_argv[1:])
+
+
+def run(name: str, arguments: list[str]) -> None:
+    """Never returns. Threads that hang in a request must not hold up the end, hence no ordinary exit."""
+    generation = os.environ.get("BS4_MINIATURE_GENERATION", "current")
+    package = {"2026-01": "v2026_01", "current": "current"}[generation]
+    module = _SHARED.get(name) or f"{package}.{_MODULES[name]}"
+    root = __name__.rpartition(".")[0]
+    code = 1
+    try:
+        code = importlib.import_module(f".{module}", root).main(arguments)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except KeyboardInterrupt:
+        sys.stderr.write("KeyboardInterrupt\n")
+        code = 130
+    except (OSError, ValueError, RuntimeError):
+        sys.excepthook(*sys.exc_info())
+    finally:
+        gpu.forget_own_entries()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

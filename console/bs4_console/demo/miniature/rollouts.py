@@ -1,0 +1,168 @@
+"""Rollouts: the environment's worker that asks the server and scores, and the orchestrator's side of it.
+
+A request is a group: `n` answers to one prompt. One thread a rollout, so that one that hangs does not hold up the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import queue
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from . import pace, policy, processes
+from .client import APIConnectionError, APIStatusError, Connection
+from .lines import Closed, Lines, Message
+
+_WORDS = ("training", "reward", "policy", "gradient", "rollout", "entropy", "sampler", "environment", "trajectory")
+_THREADS = 32
+
+
+def prompt(index: int) -> str:
+    """The data set: reverse a word."""
+    return f"Reverse the text character-by-character: {_WORDS[index % len(_WORDS)]}{index % 97:02d}"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Where and how to ask. `timeout`: seconds a request may take."""
+
+    base_url: str
+    model: str
+    max_tokens: int
+    timeout: float
+
+
+def work(channel: Lines) -> bool:
+    """Serve groups from `channel`: True when told to stop, False when the other side vanished."""
+    connections: dict[str, Connection] = {}
+    jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    for _ in range(_THREADS):
+        threading.Thread(target=_run_jobs, args=(jobs,), daemon=True).start()
+    try:
+        while "stop" not in (request := channel.receive()):
+            sampling = Sampling(**request["sampling"])
+            connection = connections.setdefault(sampling.base_url, Connection(sampling.base_url))
+            group = _Group(request, channel)
+            for _ in range(group.size):
+                jobs.put(functools.partial(group.run, connection, sampling))
+    except Closed:
+        return False
+    return True
+
+
+def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        jobs.get()()
+
+
+def _rollout(connection: Connection, question: str, sampling: Sampling) -> Message:
+    body = {"model": sampling.model, "messages": [{"role": "user", "content": question}], "max_tokens": sampling.max_tokens}
+    try:
+        answer = connection.complete(body, sampling.timeout)
+    except (APIConnectionError, APIStatusError) as error:
+        kind = "InternalServerError" if isinstance(error, APIStatusError) else type(error).__name__
+        return {"error": [kind, str(error)]}
+    text = answer["choices"][0]["message"]["content"]
+    usage = answer["usage"]
+    return {"reward": policy.score(question, text), "answer": text, "tokens": usage["total_tokens"], "output": usage["completion_tokens"]}
+
+
+class _Group:
+    """Collects a group's rollouts and answers when all are in."""
+
+    def __init__(self, request: Message, channel: Lines) -> None:
+        self._identity = request["id"]
+        self._question = prompt(request["index"])
+        self.size = int(request["n"])
+        self._channel = channel
+        self._rollouts: list[Message] = []
+        self._lock = threading.Lock()
+
+    def run(self, connection: Connection, sampling: Sampling) -> None:
+        rollout = _rollout(connection, self._question, sampling)
+        with self._lock:
+            self._rollouts.append(rollout)
+            complete = len(self._rollouts) == self.size
+        if complete:
+            with contextlib.suppress(Closed):
+                self._channel.send({"id": self._identity, "rollouts": self._rollouts})
+
+
+class Groups:
+    """The orchestrator's side: submit groups to a worker, get them back in `results` as (id, rollouts)."""
+
+    def __init__(self, channel: Lines, sampling: Sampling) -> None:
+        self._channel = channel
+        self._sampling = asdict(sampling)
+        self.results: queue.SimpleQueue[tuple[str, list[Message]]] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def submit(self, identity: str, index: int, count: int) -> None:
+        """A request to a worker that died is lost without a word, as in the real queues."""
+        with contextlib.suppress(Closed):
+            self._channel.send({"id": identity, "index": index, "n": count, "sampling": self._sampling})
+
+    def stop(self) -> None:
+        with contextlib.suppress(Closed):
+            self._channel.send({"stop": True})
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                message = self._channel.receive()
+                self.results.put((message["id"], message["rollouts"]))
+        except Closed:
+            return  # groups that were under way never come back, as from the real worker
+
+
+def fork_worker() -> Lines:
+    """2026-01: the environment's worker is forked by the orchestrator and keeps its command line. Call before any thread starts.
+
+    It ends when it is told to. An orchestrator that is killed cannot tell it: then it stays, as the real one does.
+    """
+    ours, theirs = Lines.pair()
+    if os.fork() == 0:
+        ours.close()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio.run in the real worker ends on it too, whatever its requests do
+        while not work(theirs):
+            signal.pause()
+        os._exit(0)
+    theirs.close()
+    return ours
+
+
+def connect(address: str) -> Lines:
+    """The current generation: a connection to an env server, asked for until it is there."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    while True:
+        try:
+            return Lines(socket.create_connection((host, int(port))))
+        except ConnectionRefusedError:
+            pace.poll()
+
+
+def serve(listener: socket.socket, number: int) -> None:
+    """One worker of an env server."""
+    processes.set_title(f"Verifiers::EnvWorker{number}")
+    while True:
+        sock, _ = listener.accept()
+        threading.Thread(target=work, args=(Lines(sock),), daemon=True).start()
+
+
+def advantages(rewards: list[float]) -> list[float]:
+    """A group's rewards against their mean."""
+    mean = sum(rewards) / len(rewards)
+    return [reward - mean for reward in rewards]
+
+
+def statistics(rollouts: list[Message]) -> dict[str, Any]:
+    rewards = [rollout["reward"] for rollout in rollouts]
+    tokens = [rollout["tokens"] for rollout in rollouts]
+    return {"reward": sum(rewards) / len(rewards), "tokens": sum(tokens), "seq_len": sum(tokens) / len(tokens)}

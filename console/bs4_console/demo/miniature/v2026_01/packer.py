@@ -1,0 +1,77 @@
+"""The packer (in the trainer's rank 0): the orchestrator's batches in, micro batches for the ranks out.
+
+Which batch it reads next is counted by itself, and it begins at the largest step number that it finds among the *orchestrator's*
+checkpoints when it first sees the run: neither the step to resume from nor a fresh start matters to it (runs.py:100 of a24ec986b).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+from .. import pace
+from ..lines import Message
+from ..log import Logger
+from ..steps import latest_step, step_path
+
+
+class Packer:
+    def __init__(self, output: Path, world: int, seq_len: int, start_step: int, log: Logger) -> None:
+        self._output = output
+        self._world = world
+        self._threshold = seq_len * world
+        self._log = log
+        self._sent = start_step
+        self._seen: int | None = None
+        shutil.rmtree(output / "rollouts", ignore_errors=True)
+
+    @property
+    def run_step(self) -> int | None:
+        """The step whose batch is read next; None while the run is not seen yet."""
+        return self._seen
+
+    def pack(self) -> None:
+        """One batch from the orchestrator to one file a rank. Waits for that batch, and for no other, without limit."""
+        batch = self._wait_for_batch()
+        shares: list[list[Message]] = [batch["examples"][rank :: self._world] for rank in range(self._world)]
+        directory = step_path(self._output / "rollouts", self._sent)
+        directory.mkdir(parents=True, exist_ok=True)
+        for rank, share in enumerate(shares):
+            partial = directory / f"rank_{rank}.bin.tmp"
+            partial.write_text(json.dumps({"policy": batch["policy"], "examples": share}))
+            partial.rename(directory / f"rank_{rank}.bin")
+        self._sent += 1
+        self._seen = (self._seen or 0) + 1
+
+    def _wait_for_batch(self) -> Message:
+        started = time.monotonic()
+        since: float | None = None
+        logged = 0.0
+        path: Path | None = None
+        while True:
+            if (found := self._batch_path()) is not None:
+                if found.exists():
+                    batch: Message = json.loads(found.read_text())
+                    if sum(example["tokens"] for example in batch["examples"]) * 2 >= self._threshold:
+                        return batch
+                    if time.monotonic() - started > pace.paced(10):
+                        self._log.warning("Timeout waiting for enough tokens to pack", "packer.py::68")
+                        return batch
+                since = since or time.monotonic()
+                waited = time.monotonic() - since
+                if found != path or waited - logged > pace.paced(10):
+                    suffix = "" if found.exists() else f" (waiting {waited / pace.PACE:.1f}s)"
+                    self._log.debug(f"Looking for batches in {[found]}{suffix}", "filesystem.py::77")
+                    path, logged = found, waited
+            pace.poll()
+
+    def _batch_path(self) -> Path | None:
+        """Where the next batch must appear. The run is not seen before its orchestrator wrote its config."""
+        run = self._output / "run_default"
+        if self._seen is None:
+            if not (run / "configs" / "orch.toml").exists():
+                return None
+            self._seen = latest_step(run / "checkpoints") or 0
+        return step_path(run / "rollouts", self._seen) / "rollouts.bin"

@@ -1,0 +1,88 @@
+"""VLLM::Worker: holds the GPU memory and computes. Started by the engine, told what to do over a socket."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from .. import gpu, pace, policy, processes
+from ..lines import Closed, Lines, Message
+
+#: One completion takes this many engine iterations, and half a training step: generation and training overlap one step deep.
+ITERATIONS = 8
+ITERATION_SECONDS = max(0.01, 0.5 * pace.STEP_SECONDS / ITERATIONS)
+
+
+def run(engine: Lines, device: int, local: int, title: str, utilization: float) -> None:
+    """Load, report, then answer the engine until it goes."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda signum, frame: _leave(0))
+    processes.set_title(title)
+    try:
+        memory = _load(device, local, utilization)
+    except (ValueError, gpu.OutOfMemory) as error:
+        sys.stderr.write("".join(f"(Worker pid={os.getpid()}) {line}\n" for line in traceback.format_exc().splitlines()))
+        engine.send({"failed": str(error)})
+        _leave(1)
+        return
+    engine.send({"ready": True})
+    try:
+        _serve(engine, memory)
+    except Closed:
+        # The engine is gone. Idle, a real worker was still there 5.2 s after its engine's kill, and then ended by itself.
+        pace.nap(5)
+        _leave(1)
+
+
+def _load(device: int, local: int, utilization: float) -> gpu.Memory:
+    free, total = gpu.memory(device)
+    wanted = int(total * utilization)
+    if free < wanted:
+        raise ValueError(
+            f"Free memory on device cuda:{local} ({free / 2**30:.2f}/{total / 2**30:.2f} GiB) on startup is less than desired GPU memory "
+            f"utilization ({utilization}, {wanted / 2**30:.2f} GiB). Decrease GPU memory utilization or reduce GPU memory used by "
+            "other processes."
+        )
+    memory = gpu.Memory(device, wanted)
+    memory.busy(pace.ENGINE_SECONDS, 30)
+    time.sleep(pace.ENGINE_SECONDS)
+    return memory
+
+
+def _serve(engine: Lines, memory: gpu.Memory) -> None:
+    rng = random.Random()
+    skill = policy.BASE_SKILL
+    while True:
+        message = engine.receive()
+        if "load" in message:
+            skill = _update(engine, message["load"], skill)
+            continue
+        memory.busy(ITERATION_SECONDS, 92)
+        time.sleep(ITERATION_SECONDS)
+        engine.send({"tokens": [[item["id"], _tokens(item, skill, rng)] for item in message["step"]]})
+
+
+def _update(engine: Lines, directory: str | None, skill: float) -> float:
+    """Weights from a directory, or the base model's for None; the old ones stay when that fails."""
+    try:
+        loaded = policy.BASE_SKILL if directory is None else policy.read_weights(Path(directory))
+    except (OSError, ValueError) as error:
+        engine.send({"failed": f"{type(error).__name__}: {error}"})
+        return skill
+    engine.send({"loaded": directory})
+    return loaded
+
+
+def _tokens(item: Message, skill: float, rng: random.Random) -> str:
+    count = max(1, -(-item["limit"] // ITERATIONS))
+    return policy.generate(item["prompt"], skill, item["done"], min(count, item["limit"] - item["done"]), rng)
+
+
+def _leave(code: int) -> None:
+    gpu.forget_own_entries()
+    os._exit(code)

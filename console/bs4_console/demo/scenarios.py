@@ -1,0 +1,144 @@
+"""The scenarios: which mechanism to use, on what, to break a practice pod. The failure they lead to is for the agent to name."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_console.core.errors import NotApplicableError, UsageError
+from bs4_console.demo import faults
+from bs4_console.demo.stage import Stage
+
+BOTH = ("prime-rl-2026-01", "prime-rl")
+#: Finished steps before a fault; the miniature's configs checkpoint every fifth step, so one complete checkpoint is there.
+WARM_UP = 7
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`prepare` brings the pod to the point where it can break, `inject` breaks it. `run` is the one to be recovered."""
+
+    name: str
+    failure: str
+    trainers: tuple[str, ...]
+    prepare: Callable[[Stage], Awaitable[None]]
+    inject: Callable[[Stage], Awaitable[None]]
+    run: str = "demo"
+    output_dir: str = "outputs"
+    foreign_pids: bool = False
+
+    def output(self, stage: Stage) -> Path:
+        """Where the witness looks for the run's steps."""
+        base = stage.pod.project / self.output_dir
+        return base if stage.pod.generation == "2026-01" else base / self.run
+
+
+async def train(stage: Stage, name: str = "demo", steps: int = WARM_UP) -> None:
+    """A run that works, launched through the console, with at least `steps` finished steps."""
+    await stage.launch(name)
+    await advance(stage, name, steps)
+
+
+async def advance(stage: Stage, name: str, steps: int) -> None:
+    await stage.until(lambda: (stage.session.state.runs[name].step or 0) >= steps, 120, f"step {steps} of {name}")
+
+
+async def stopped(stage: Stage) -> None:
+    """A run that trained and was stopped: its checkpoints lie there."""
+    await train(stage)
+    await stage.must("stop", run="demo")
+
+
+async def fresh_start_with_leftovers(stage: Stage) -> None:
+    await stage.launch(wait=False, preflight=False)
+
+
+async def resume_below_leftovers(stage: Stage) -> None:
+    complete = _complete(stage)
+    faults.put_checkpoint(stage.pod, complete + 20, ["orchestrator"])
+    await stage.launch(wait=False, preflight=False, resume=complete)
+
+
+async def resume_latest(stage: Stage) -> None:
+    complete = _complete(stage)
+    faults.put_checkpoint(stage.pod, complete + 2, ["orchestrator"])
+    # By hand, as people do it: the console itself never passes a bare --resume.
+    command = ["uv", "run", "rl", "@", "configs/rl.toml", "--output-dir", "outputs", "--run.name", "demo", "--resume"]
+    await stage.pod.spawn(command)
+
+
+def _complete(stage: Stage) -> int:
+    """The newest checkpoint of the trainer, as its directory says."""
+    root = stage.pod.output_dir if stage.pod.generation == "2026-01" else stage.pod.output_dir / "demo"
+    return max(int(p.name[5:]) for p in (root / "checkpoints").glob("step_*") if (p / "trainer" / ".metadata").exists())
+
+
+async def kill_server_and_start_another_run(stage: Stage) -> None:
+    """The API server dies by force and its launcher ends the run; the engine stays. Then somebody starts the next run."""
+    (server,) = faults.find(stage.pod, "inference")
+    faults.kill(server)
+    await stage.until(lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the first run")
+    await stage.launch("second", output_dir="outputs-second", wait=False)
+
+
+async def kill_engine_while_it_generates(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.kill(faults.find(stage.pod, "engine")[0])
+
+
+async def stop_engine(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.pause(faults.find(stage.pod, "engine")[0])
+
+
+async def stop_worker(stage: Stage) -> None:
+    await faults.wait_generating(stage.pod)
+    faults.pause(faults.find(stage.pod, "worker")[0])
+
+
+async def train_on_a_server_apart(stage: Stage) -> None:
+    """Inference in a shell of its own, the run without it in its config."""
+    # Apart from each other both would take the first GPU; 2026-01's trainer takes the second by default.
+    await faults.start_inference(stage.pod, gpu=0 if stage.pod.generation == "2026-01" else 1)
+    await stage.until(lambda: stage.session.state.runs, 30, "the agent's notice of the server")
+    await stage.launch(config="configs/rl-apart.toml")
+    await advance(stage, "demo", WARM_UP)
+
+
+async def kill_the_server_apart(stage: Stage) -> None:
+    for process in faults.find(stage.pod, "inference") + faults.find(stage.pod, "engine") + faults.find(stage.pod, "worker"):
+        faults.kill(process)
+
+
+_ALL = (
+    Scenario("step-desync", "step-desync", ("prime-rl-2026-01",), stopped, fresh_start_with_leftovers),
+    Scenario("step-desync/resume-ahead", "step-desync", ("prime-rl-2026-01",), stopped, resume_below_leftovers),
+    Scenario("resume-latest-partial", "resume-latest-partial", ("prime-rl",), stopped, resume_latest),
+    Scenario(
+        "stale-gpu-process", "stale-gpu-process", BOTH, train, kill_server_and_start_another_run, "second", "outputs-second"
+    ),
+    Scenario(
+        "stale-gpu-process/foreign-pids", "stale-gpu-process", BOTH, train, kill_server_and_start_another_run, "second",
+        "outputs-second", foreign_pids=True,
+    ),
+    Scenario("vllm-silent-death", "vllm-silent-death", BOTH, train, kill_engine_while_it_generates),
+    Scenario("vllm-silent-death/engine-stopped", "vllm-silent-death", BOTH, train, stop_engine),
+    Scenario("vllm-silent-death/worker-stopped", "vllm-silent-death", BOTH, train, stop_worker),
+    Scenario("vllm-silent-death/started-apart", "vllm-silent-death", BOTH, train_on_a_server_apart, kill_the_server_apart),
+)  # fmt: skip
+SCENARIOS = {scenario.name: scenario for scenario in _ALL}
+
+
+def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
+    """The named scenario, or one by `seed` for "random". NotApplicableError when the trainer cannot fail that way."""
+    if name == "random":
+        fitting = [s for s in _ALL if trainer in s.trainers]
+        return random.Random(seed).choice(fitting)
+    scenario = SCENARIOS.get(name)
+    if scenario is None:
+        raise UsageError(f"There is no scenario {name!r}.", f"Choose one of {', '.join(SCENARIOS)}, or random.")
+    if trainer not in scenario.trainers:
+        raise NotApplicableError(f"{name} cannot happen with {trainer}.", f"It happens with {', '.join(scenario.trainers)}.")
+    return scenario

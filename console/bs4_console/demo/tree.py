@@ -1,0 +1,94 @@
+"""Processes below a process: looking at them, and ending them. By descent only, never by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as /proc shows it. `cmdline`: its arguments, or the title alone where it set one."""
+
+    pid: int
+    ppid: int
+    start_ticks: int
+    state: str
+    cmdline: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return " ".join(self.cmdline)
+
+
+def look(pid: int) -> Process | None:
+    """The process now, None when it is gone."""
+    try:
+        raw = Path(f"/proc/{pid}/stat").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = raw[raw.rindex(b")") + 2 :].split()
+    words = command.decode(errors="replace").rstrip("\0").split("\0")
+    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), tuple(words))
+
+
+def below(root: int) -> list[Process]:
+    """Every live descendant of `root`, parents before children. Zombies are not alive."""
+    children: dict[int, list[Process]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (process := look(int(entry.name))) is not None and process.state not in "ZX":
+            children.setdefault(process.ppid, []).append(process)
+    found: list[Process] = []
+    queue = [root]
+    while queue:
+        mine = children.get(queue.pop(0), [])
+        found += mine
+        queue += [process.pid for process in mine]
+    return found
+
+
+def alive(process: Process) -> bool:
+    """Whether that very process still lives."""
+    now = look(process.pid)
+    return now is not None and now.start_ticks == process.start_ticks and now.state not in "ZX"
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal that very process and no other; False when it is gone."""
+    try:
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not alive(process):
+            return False
+        signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def end_below(root: int, patience: float = 2.0) -> None:
+    """End every descendant of `root`: SIGTERM, `patience` seconds, then SIGKILL until none is left.
+
+    Stopped ones are continued first, or they would never see the SIGTERM. TimeoutError when some outlive ten seconds of SIGKILL.
+    """
+    for process in below(root):
+        send(process, signal.SIGCONT)
+        send(process, signal.SIGTERM)
+    deadline = time.monotonic() + patience
+    while below(root) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    deadline = time.monotonic() + 10
+    while left := below(root):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"Processes {', '.join(str(process.pid) for process in left)} of the practice pod outlive SIGKILL.")
+        for process in left:
+            send(process, signal.SIGKILL)
+        time.sleep(0.02)

@@ -1,0 +1,154 @@
+"""What really happened on a practice pod: finished training steps and lost files, read from what lies on its disk.
+
+It imports no product code and not the miniature, and has its own idea of what a step line looks like: it is the one that may say
+`recovered`, `steps_before`, `steps_after` and `data_lost`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+_STEP_LINE = re.compile(rb"(?m)^(?:\[default0\]:)?(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Loss: [^\n]*\| Peak Mem")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """One file at one time."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Every regular file below some directories, with its content's hash. Symbolic links are not followed and not counted."""
+
+    files: tuple[FileFacts, ...]
+
+    @classmethod
+    def take(cls, directories: Iterable[Path], ignore: Iterable[str] = ()) -> Snapshot:
+        """`ignore`: shell patterns on the absolute path, for what the trainer itself deletes or replaces at any start."""
+        patterns = tuple(ignore)
+        facts = (_facts(path) for path in _walk(directories) if not any(fnmatch.fnmatch(str(path), pattern) for pattern in patterns))
+        return cls(tuple(fact for fact in facts if fact is not None))
+
+
+def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
+    """The files of `before` whose bytes are in no file below `after` any more.
+
+    A file that has only grown (a log) still has them, as the beginning of what it is now.
+    """
+    now = Snapshot.take(after).files
+    hashes = {fact.sha256 for fact in now}
+    missing = [fact for fact in before.files if fact.sha256 not in hashes]
+    return [fact.path for fact in missing if not any(_begins_with(other, fact) for other in now if other.size > fact.size)]
+
+
+def lost(before: Snapshot, after: Iterable[Path]) -> int:
+    """How many files of `before` are lost; 0 is what a fix owes."""
+    return len(lost_files(before, after))
+
+
+def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
+    """Every finished trainer step of a run as (wall seconds, step), oldest first, across attempts.
+
+    `generation` 2026-01: rank 0's step lines, of which each attempt keeps its own file below `torchrun/`; whole seconds, the date from
+    the file's last change. `current`: the trainer's rows in `metrics.jsonl`. What was moved to `.bs4` beside `output_dir` counts too,
+    only this `run`'s part of it when that is given. `output_dir` may be the run's own directory in the current generation.
+    """
+    places = [output_dir, *(above / ".bs4" / run for above in (output_dir.parent, output_dir.parent.parent))]
+    if generation == "2026-01":
+        logs = _named(places, "stdout.log", "trainer.stdout", "rank_0.log")
+        found = {(float(int(at)), step) for path in logs for at, step in _log_steps(path)}
+    else:
+        found = {pair for path in _named(places, "metrics.jsonl") for pair in _metric_steps(path)}
+    return sorted(found)
+
+
+def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
+    """The step that was finished last, None before the first."""
+    finished = steps(output_dir, generation, run)
+    return finished[-1][1] if finished else None
+
+
+def _named(places: Iterable[Path], *names: str) -> Iterator[Path]:
+    """Files by name, each inode once: an archived log is often a hard link of the one that is still written."""
+    seen = set()
+    for path in _walk(places):
+        if any(path.name == name or path.name.startswith(f"{name}.") for name in names):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            if (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                yield path
+
+
+def _log_steps(path: Path) -> Iterator[tuple[float, int]]:
+    try:
+        text, changed = _COLOUR.sub(b"", path.read_bytes()), path.stat().st_mtime
+    except FileNotFoundError:
+        return
+    day = time.localtime(changed)
+    midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
+    later = changed - midnight + 1
+    for match in reversed(list(_STEP_LINE.finditer(text))):
+        hours, minutes, seconds, step = (int(group) for group in match.groups())
+        clock = hours * 3600 + minutes * 60 + seconds
+        if clock > later:  # going back in the file, the clock went up: that was the day before
+            midnight -= 86400
+        later = clock
+        yield midnight + clock, step
+
+
+def _metric_steps(path: Path) -> Iterator[tuple[float, int]]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # the line being written
+        if "perf/throughput" in row:
+            yield float(row["time"]), int(row["step"])
+
+
+def _walk(directories: Iterable[Path]) -> Iterator[Path]:
+    for directory in directories:
+        for base, _, names in os.walk(directory):
+            yield from (path for name in sorted(names) if not (path := Path(base, name)).is_symlink())
+
+
+def _facts(path: Path) -> FileFacts | None:
+    digest = hashlib.sha256()
+    size = 0
+    try:
+        with path.open("rb") as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+    except FileNotFoundError:
+        return None
+    return FileFacts(str(path), size, digest.hexdigest())
+
+
+def _begins_with(longer: FileFacts, shorter: FileFacts) -> bool:
+    try:
+        with Path(longer.path).open("rb") as source:
+            return hashlib.sha256(source.read(shorter.size)).hexdigest() == shorter.sha256
+    except FileNotFoundError:
+        return False

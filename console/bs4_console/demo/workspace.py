@@ -1,0 +1,149 @@
+"""The files of a practice pod: home, training environment, configs, GPUs, keys, and the environment its processes get."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import string
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from bs4_console.demo.gpus import library
+from bs4_console.demo.gpus.board import Board
+from bs4_console.demo.miniature.install import install
+
+GENERATIONS = ("2026-01", "current")
+USER = "root"
+RUN_NAME = "demo"
+_TEMPLATES = Path(__file__).with_name("templates")
+_INFERENCE_MARK = "# --- inference"
+_SOCKET_LIMIT = 107  # bytes in a unix socket's path
+_SOCKET_BELOW_HOME = len("/.bs4/sock/0123456789ab.sock")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a pod keeps what. `api_port` is the engine's own API (behind the router in the current generation)."""
+
+    name: str
+    root: Path
+    generation: str
+    home: Path
+    project: Path
+    port: int
+    api_port: int
+    env_port: int
+    library: Path | None
+    host_key: Path
+    client_key: Path
+    known_host_key: str
+
+    @property
+    def gpus(self) -> Board:
+        return Board(self.root / "gpu")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Workspace:
+        paths = {key: Path(data[key]) for key in ("root", "home", "project", "host_key", "client_key")}
+        compiled = Path(data["library"]) if data["library"] else None
+        return cls(**{**data, **paths, "library": compiled})
+
+
+def create(
+    name: str,
+    generation: str,
+    root: Path,
+    *,
+    gpus: int = 2,
+    foreign_pids: int | Mapping[int, int] | None = None,
+) -> Workspace:
+    """Make everything below `root`. ValueError for an unknown generation or a root whose path is too long for a socket below it."""
+    if generation not in GENERATIONS:
+        raise ValueError(f"Unknown trainer generation {generation!r}; use one of {', '.join(GENERATIONS)}.")
+    root = root.absolute()
+    home = root / "home"
+    if len(str(home).encode()) + _SOCKET_BELOW_HOME > _SOCKET_LIMIT:
+        raise ValueError(f"{root} is too long for a unix socket below it; give the practice pod a shorter directory.")
+    project = home / "prime-rl"
+    (project / "configs").mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    install(project, home / ".local" / "share" / "uv", sys.executable, generation)
+    Board(root / "gpu").configure(n=gpus, foreign_pids=foreign_pids)
+    port, api_port, env_port = _free_ports()
+    if generation == "2026-01":
+        api_port = port
+    _write_configs(project / "configs", generation, {"port": port, "backend_port": api_port, "env_port": env_port})
+    client_key, host_key = (_key(root / "keys" / kind) for kind in ("client", "host"))
+    public = " ".join(host_key.with_suffix(".pub").read_text().split()[:2])
+    compiled = library.build(root / "lib")
+    return Workspace(name, root, generation, home, project, port, api_port, env_port, compiled, host_key, client_key, public)
+
+
+def environment(workspace: Workspace, *, step_seconds: float, engine_seconds: float, pace: float, scope_root: int) -> dict[str, str]:
+    """What every process of the pod gets, and nothing of this machine's own: no XDG directories, no other home."""
+    home = workspace.home
+    path = [home / ".local" / "bin", home / ".local" / "share" / "uv" / "bin", Path(sys.executable).resolve().parent]
+    values = {
+        "HOME": str(home),
+        "USER": USER,
+        "LOGNAME": USER,
+        "SHELL": shell(),
+        "LANG": "C.UTF-8",
+        "PATH": ":".join([*map(str, path), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]),
+        "BS4_SCOPE_ROOT": str(scope_root),
+        "BS4_DEV": str(workspace.root / "dev"),
+        "BS4_MINIATURE_GENERATION": workspace.generation,
+        "BS4_MINIATURE_GPUS": str(workspace.root / "gpu"),
+        "BS4_MINIATURE_STEP_SECONDS": str(step_seconds),
+        "BS4_MINIATURE_ENGINE_SECONDS": str(engine_seconds),
+        "BS4_MINIATURE_PACE": str(pace),
+    }
+    if workspace.library is None:
+        values["BS4_GPU_SOURCE"] = str(workspace.root / "gpu" / "recorded.json")
+    else:
+        values["LD_LIBRARY_PATH"] = ":".join(filter(None, (str(workspace.library.parent), os.environ.get("LD_LIBRARY_PATH"))))
+    return values
+
+
+def shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def _write_configs(directory: Path, generation: str, ports: Mapping[str, int]) -> None:
+    """`rl.toml`, the server on its own as `infer.toml`, and `rl-apart.toml` for a run that expects that server to be there."""
+    rl = string.Template((_TEMPLATES / f"{generation}.rl.toml").read_text()).substitute(ports)
+    (directory / "rl.toml").write_text(rl)
+    (directory / "rl-apart.toml").write_text(rl[: rl.index(_INFERENCE_MARK)])
+    infer = string.Template((_TEMPLATES / f"{generation}.infer.toml").read_text()).substitute(ports)
+    (directory / "infer.toml").write_text(infer)
+
+
+def _free_ports() -> tuple[int, int, int]:
+    """Three ports nobody uses, below the range from which the kernel takes ports for outgoing connections: a pod's own requests must
+    never sit on the port that its next server wants."""
+    found: list[int] = []
+    while len(found) < 3:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            if port not in found and probe.connect_ex(("127.0.0.1", port)) != 0:
+                found.append(port)
+    return found[0], found[1], found[2]
+
+
+def _key(path: Path) -> Path:
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        key = asyncssh.generate_private_key("ssh-ed25519", comment="practice")
+        key.write_private_key(path)
+        key.write_public_key(path.with_suffix(".pub"))
+        path.chmod(0o600)
+    return path

@@ -1,0 +1,207 @@
+"""What the inference server's processes do when one of them is killed or stopped, and what the launcher notices of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from bs4_console.demo import faults, tree, witness
+from bs4_console.demo.pod import PracticePod
+from tests.console.demo.running import Run, Start, log_text, logs, trained
+
+LONG = pytest.mark.long
+
+
+def ask(port: int, timeout: float = 2.0) -> int:
+    """A completion of one token: its status."""
+    body = json.dumps({"prompt": "hello", "max_tokens": 1}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+async def stands_still(pod: PracticePod, seconds: float = 0.6) -> None:
+    """Until no step was finished for `seconds`; what was under way when something died may still be trained."""
+    seen: list[tuple[float, int]] = []
+    since = time.monotonic()
+
+    def still() -> bool:
+        nonlocal seen, since
+        now = witness.steps(pod.output_dir, pod.generation)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        return time.monotonic() - since > seconds
+
+    await faults.until(still, 5, "a standstill")
+
+
+@pytest.mark.parametrize(
+    ("generation", "victim"),
+    [("2026-01", "engine"), pytest.param("2026-01", "worker", marks=LONG), pytest.param("current", "engine", marks=LONG)],
+)
+async def test_a_death_in_mid_generation_ends_the_server_with_0_and_nobody_notices(start: Start, generation: str, victim: str) -> None:
+    async with start(generation, step_seconds=0.2) as pod, Run(pod) as run:
+        await trained(pod, 2)
+        server = faults.find(pod, "inference")[0]
+        await faults.wait_generating(pod)
+        assert faults.kill(faults.find(pod, victim)[0])
+        await faults.until(lambda: not tree.alive(server), 10, "the server's end")
+        assert f"Finished server process [{server.pid}]" in log_text(pod, "inference")
+        await stands_still(pod)
+        assert "failed with exit code" not in run.text
+        assert faults.find(pod, "rank")
+        await faults.until(lambda: not faults.find(pod, "worker"), 10, "the workers' end")
+        assert pod.gpus.used(0) == 0
+
+
+@pytest.mark.long
+async def test_2026_01_hangs_for_good_and_only_warns(start: Start) -> None:
+    async with start("2026-01") as pod, Run(pod) as run:
+        await trained(pod, 1)
+        await faults.wait_generating(pod)
+        faults.kill(faults.find(pod, "engine")[0])
+        wanted = "Rollout failed: APIConnectionError: Connection error."
+        await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 20, wanted)
+        assert not run.ended.done()
+        assert faults.find(pod, "orchestrator")
+
+
+@pytest.mark.long
+async def test_the_current_orchestrator_gives_up_after_its_ten_tries(start: Start) -> None:
+    """65 s in real time: the policy update is retried ten times. From source (client.py), not measured on a GPU."""
+    async with start("current") as pod, Run(pod) as run:
+        await trained(pod, 2)
+        await faults.wait_generating(pod)
+        faults.kill(faults.find(pod, "engine")[0])
+        assert await run.code(30) == 1
+        assert "Fatal error in run_orchestrator" in log_text(pod, "orchestrator")
+        assert "Error: Orchestrator failed with exit code 1" in run.text
+
+
+@pytest.mark.parametrize("victim", ["engine", pytest.param("worker", marks=LONG)])
+async def test_a_stopped_one_looks_healthy_and_idle(start: Start, victim: str) -> None:
+    async with start("2026-01") as pod, Run(pod):
+        await trained(pod, 2)
+        process = faults.find(pod, victim)[0]
+        faults.pause(process)
+        await stands_still(pod)
+        assert faults.healthy(pod.api_port)
+        await faults.until(lambda: faults.requests_running(pod.api_port) == 0, 5, "an idle look")
+        with pytest.raises(TimeoutError):
+            await asyncio.to_thread(ask, pod.api_port, 0.5)
+        faults.resume(process)
+        last = witness.last_step(pod.output_dir, pod.generation)
+        await trained(pod, (last or 0) + 2)
+        assert ask(pod.api_port) == 200
+
+
+@pytest.mark.long
+async def test_idle_deaths_follow_the_measured_timeline(start: Start) -> None:
+    async with start("2026-01", pace=0.2) as pod:
+        await faults.start_inference(pod)
+        assert ask(pod.api_port) == 200
+        server, engine = faults.find(pod, "inference")[0], faults.find(pod, "engine")[0]
+        worker = faults.find(pod, "worker")[0]
+        faults.kill(engine)
+        await faults.until(lambda: not faults.healthy(pod.api_port), 1, "a sick /health")
+        assert tree.alive(server)
+        assert tree.look(engine.pid) is None or not tree.alive(engine)
+        await faults.until(lambda: not tree.alive(server), 5, "the watchdog")
+        await faults.until(lambda: not tree.alive(worker), 5, "the worker's end")
+        assert pod.processes() == []
+
+
+@pytest.mark.parametrize("generation", ["2026-01", pytest.param("current", marks=LONG)])
+async def test_an_api_server_that_is_killed_ends_the_run_but_not_its_engine(start: Start, generation: str) -> None:
+    async with start(generation) as pod, Run(pod) as run:
+        await trained(pod, 1)
+        engine, worker = faults.find(pod, "engine")[0], faults.find(pod, "worker")[0]
+        faults.kill(faults.find(pod, "inference")[0])
+        assert await run.code() == 1
+        code = "137" if generation == "2026-01" else "-9"
+        assert f"Error: Inference failed with exit code {code}" in run.text
+        assert "Terminating all processes..." in run.text
+        assert tree.alive(engine)
+        assert tree.alive(worker)
+        assert pod.gpus.used(0) > 60 << 30
+        assert tree.look(engine.pid).ppid == pod.pid  # type: ignore[union-attr]
+
+
+@pytest.mark.long
+async def test_the_memory_of_an_orphan_keeps_a_new_engine_out(start: Start) -> None:
+    async with start("2026-01") as pod:
+        orphans = await faults.start_orphan_engine(pod, 0)
+        async with Run(pod) as run:
+            assert await run.code() == 1
+            assert "Error: Inference failed with exit code 1" in run.text
+        text = log_text(pod, "inference")
+        assert "ValueError: Free memory on device cuda:0 (7." in text
+        assert "less than desired GPU memory utilization (0.9, " in text
+        for process in orphans:
+            faults.kill(process)
+        async with Run(pod):
+            await trained(pod, 1)
+
+
+@pytest.mark.long
+async def test_a_taken_port_is_told_before_anything_is_loaded(start: Start) -> None:
+    async with start("2026-01") as pod:
+        with socket.create_server(("127.0.0.1", pod.inference_port)):
+            async with Run(pod) as run:
+                assert await run.code() == 1
+        assert f"[Errno 98] error while attempting to bind on address ('127.0.0.1', {pod.inference_port})" in log_text(pod, "inference")
+
+
+@pytest.mark.long
+async def test_inference_apart_from_the_launcher(start: Start) -> None:
+    """The run waits for it with the real lines, uses it, and hangs without a word from the launcher when it is killed."""
+    async with start("2026-01") as pod, Run(pod, config="configs/rl-apart.toml") as run:
+        wanted = (
+            f"Inference server was not reached after 10 seconds (Error: All connection attempts failed) on http://localhost:{pod.api_port}"
+        )
+        await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 10, wanted)
+        await faults.start_inference(pod)
+        await trained(pod, 1)
+        for name in ("inference", "engine", "worker"):
+            for process in faults.find(pod, name):
+                faults.kill(process)
+        await stands_still(pod)
+        assert not run.ended.done()
+        assert "failed" not in run.text
+
+
+@pytest.mark.long
+async def test_a_router_that_dies_takes_the_server_along_with_0(start: Start) -> None:
+    async with start("current") as pod, Run(pod) as run:
+        await trained(pod, 1)
+        faults.kill(faults.find(pod, "router")[0])
+        await faults.until(lambda: not faults.find(pod, "inference"), 10, "the server's end")
+        assert "Router exited with code -9 - shutting down" in log_text(pod, "inference")
+        assert "Inference failed" not in run.text
+
+
+@pytest.mark.long
+async def test_the_server_answers_like_the_real_one(start: Start) -> None:
+    async with start("2026-01") as pod:
+        await faults.start_inference(pod)
+        with urllib.request.urlopen(f"http://127.0.0.1:{pod.api_port}/v1/models") as answer:
+            assert json.load(answer)["data"][0]["id"] == "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
+        with urllib.request.urlopen(f"http://127.0.0.1:{pod.api_port}/metrics") as answer:
+            text = answer.read().decode()
+        for name in ("num_requests_running", "num_requests_waiting", "generation_tokens_total", "kv_cache_usage_perc"):
+            assert f"vllm:{name}{{" in text
+        assert not Path(logs(pod)).exists()
+        engine = faults.find(pod, "engine")[0]
+        faults.terminate(faults.find(pod, "inference")[0])
+        await faults.until(lambda: pod.processes() == [], 10, "a clean end")
+        assert not tree.alive(engine)
