@@ -1,0 +1,369 @@
+"""The one table of commands. Keys, the `:` line, the palette, the help screen and docs/commands.md are all read from it.
+
+A command `next-incident` is carried out by the method `do_next_incident(args)` of the screen it is given on, or of the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = "fleet", "pod", "run", "incident", "log", "help", "messages"
+EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES})
+
+#: What a command may need, and what is said when it is not there.
+NEEDS: Mapping[str, str] = {
+    "pod": "Select a pod first.",
+    "run": "Select a run first; this row has none.",
+    "incident": "There is no open incident here.",
+    "plan": "There is no plan yet; make one first.",
+    "write": "This console is read-only: start it without --read-only, or remove read_only from the pod.",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`: its place in the key bar, 0 = not there.
+    `args`: what may follow the name, for the help; `completes`: what Tab offers for it (pods, runs, sources, playbooks, themes, levels)."""
+
+    id: str
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    title: str
+    help: str
+    where: frozenset[str] = EVERYWHERE
+    needs: tuple[str, ...] = ()
+    hint: int = 0
+    args: str = ""
+    completes: str = ""
+
+    @property
+    def handler(self) -> str:
+        return "do_" + self.id.replace("-", "_")
+
+
+def _on(*places: str) -> frozenset[str]:
+    return frozenset(places)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "open",
+        ("open",),
+        ("enter",),
+        "Open",
+        "Go one level deeper: from the fleet into the run or pod under the cursor, from a run into its incident, from an incident "
+        "into the log where it was seen.",
+        _on(FLEET, RUN, INCIDENT),
+        ("pod",),
+        hint=10,
+    ),
+    Command(
+        "incident",
+        ("incident", "inc", "i"),
+        ("i",),
+        "Incident",
+        "Open the worst open incident of the run: what is wrong, the evidence, the fix. With a failure id, that one.",
+        _on(FLEET, POD, RUN, LOG),
+        ("incident",),
+        hint=20,
+        args="[FAILURE]",
+        completes="incidents",
+    ),
+    Command(
+        "plan",
+        ("plan", "p"),
+        ("p",),
+        "Make plan",
+        "Ask the agent what the playbook would do right now: exact commands, processes and files. Changes nothing on the pod.",
+        _on(RUN, INCIDENT),
+        ("run",),
+        hint=12,
+        args="[PLAYBOOK]",
+        completes="playbooks",
+    ),
+    Command(
+        "apply",
+        ("apply", "fix"),
+        ("r",),
+        "Run plan",
+        "Carry out the plan that is shown, after a confirmation that says what it touches. What is confirmed is the plan's hash.",
+        _on(INCIDENT),
+        ("plan", "write"),
+        hint=11,
+    ),
+    Command(
+        "next-incident",
+        ("next-incident",),
+        ("right_square_bracket",),
+        "Next incident",
+        "The next incident of this pod, in the order of urgency.",
+        _on(INCIDENT),
+        hint=40,
+    ),
+    Command(
+        "previous-incident",
+        ("previous-incident",),
+        ("left_square_bracket",),
+        "Previous incident",
+        "The incident before this one.",
+        _on(INCIDENT),
+    ),
+    Command(
+        "logs",
+        ("logs", "log", "l"),
+        ("l",),
+        "Logs",
+        "The run's logs on the whole screen: all sources merged, or one (trainer, orchestrator, inference, launcher, ...).",
+        _on(FLEET, RUN, INCIDENT, LOG),
+        ("run",),
+        hint=25,
+        args="[SOURCE]",
+        completes="sources",
+    ),
+    Command(
+        "follow",
+        ("follow", "pause"),
+        ("space",),
+        "Follow/pause",
+        "Stop at this place in the log, or go on with its end. While paused the lines are still taken in and counted.",
+        _on(RUN, LOG),
+        hint=30,
+    ),
+    Command(
+        "filter",
+        ("filter",),
+        ("slash",),
+        "Filter",
+        "Show only what matches a regular expression; `!` in front shows only what does not. Empty shows all again.",
+        _on(FLEET, RUN, LOG),
+        hint=50,
+        args="[PATTERN]",
+    ),
+    Command(
+        "find",
+        ("find",),
+        ("f",),
+        "Find",
+        "Mark every match in the log and go to the nearest one above; hides nothing.",
+        _on(RUN, LOG),
+        hint=52,
+        args="[PATTERN]",
+    ),
+    Command("next-match", ("next-match",), ("n",), "Next match", "The next match of find, downwards.", _on(RUN, LOG)),
+    Command("previous-match", ("previous-match",), ("N",), "Previous match", "The next match of find, upwards.", _on(RUN, LOG)),
+    Command(
+        "level",
+        ("level",),
+        ("v",),
+        "Level",
+        "The least level that the log shows: all, info, warning or error. Tracebacks go with the line before them.",
+        _on(RUN, LOG),
+        hint=54,
+        args="[LEVEL]",
+        completes="levels",
+    ),
+    Command(
+        "source",
+        ("source",),
+        ("o",),
+        "Next source",
+        "Go through the log's sources: all merged, then each alone.",
+        _on(LOG),
+        hint=31,
+        args="[SOURCE]",
+        completes="sources",
+    ),
+    Command(
+        "moment",
+        ("at", "moment"),
+        ("t",),
+        "Time cursor",
+        "One cursor for everything: the curves give their values at that step, the GPUs and the host their sample of then, the log its "
+        "lines of then. With a step, there; given again, back to now.",
+        _on(RUN),
+        ("run",),
+        hint=56,
+        args="[STEP]",
+    ),
+    Command(
+        "earlier",
+        ("earlier",),
+        ("comma",),
+        "Earlier",
+        "Move the time cursor one step back; by as many as are given.",
+        _on(RUN),
+        ("run",),
+        args="[N]",
+    ),
+    Command(
+        "later",
+        ("later",),
+        ("full_stop",),
+        "Later",
+        "Move the time cursor one step on; by as many as are given.",
+        _on(RUN),
+        ("run",),
+        args="[N]",
+    ),
+    Command(
+        "shell",
+        ("shell", "ssh"),
+        ("s", "dollar_sign"),
+        "SSH command",
+        "Show the ssh command for a shell on the pod and copy it.",
+        _on(FLEET, POD, RUN, INCIDENT, LOG),
+        ("pod",),
+        hint=70,
+    ),
+    Command(
+        "copy",
+        ("copy", "yank"),
+        ("y",),
+        "Copy",
+        "Copy what is looked at: the incident with its plan as text, the visible log lines, or the row.",
+        _on(FLEET, POD, RUN, INCIDENT, LOG),
+        hint=71,
+    ),
+    Command(
+        "retry",
+        ("retry", "reconnect"),
+        ("R",),
+        "Reconnect",
+        "End the pause before the next attempt to reach the pod, also after an error that is not retried by itself.",
+        _on(FLEET, POD, RUN, INCIDENT),
+        ("pod",),
+        hint=60,
+    ),
+    Command(
+        "old",
+        ("old", "all"),
+        ("a",),
+        "Old runs",
+        "Show or fold away runs that ended more than a day ago.",
+        _on(FLEET),
+        hint=72,
+    ),
+    Command(
+        "run",
+        ("run",),
+        (),
+        "Go to run",
+        "Open a run by name. POD/RUN where the name occurs on several pods.",
+        EVERYWHERE,
+        args="NAME",
+        completes="runs",
+    ),
+    Command("pod", ("pod",), (), "Go to pod", "The fleet, with the cursor on this pod.", EVERYWHERE, args="NAME", completes="pods"),
+    Command("fleet", ("fleet", "pods"), (), "Fleet", "All pods and runs in one table, what needs you first.", EVERYWHERE),
+    Command(
+        "messages",
+        ("messages", "m"),
+        ("m",),
+        "Messages",
+        "Everything the console has said since it started, errors with their next step.",
+        EVERYWHERE,
+        hint=80,
+    ),
+    Command(
+        "theme",
+        ("theme",),
+        (),
+        "Theme",
+        "Change the colours; without a name, the next of the built-in ones. NO_COLOR=1 in the environment uses none.",
+        EVERYWHERE,
+        args="[NAME]",
+        completes="themes",
+    ),
+    Command(
+        "command", (), ("colon",), "Command", "Type a command; Tab completes, the arrows bring back earlier ones.", EVERYWHERE, hint=90
+    ),
+    Command("palette", ("palette",), ("ctrl+p",), "Palette", "Search commands, pods and runs by a few letters.", EVERYWHERE),
+    Command(
+        "help", ("help", "h"), ("question_mark",), "Help", "Keys and commands of this screen, and what the signs mean.", EVERYWHERE, hint=95
+    ),
+    Command(
+        "back",
+        ("back",),
+        ("escape",),
+        "Back",
+        "One level up; on the fleet, take the filter away. Nothing on a pod stops by leaving a screen.",
+        EVERYWHERE,
+        hint=97,
+    ),
+    Command(
+        "quit",
+        ("q", "quit", "q!", "exit"),
+        ("ctrl+c",),
+        "Quit",
+        "Leave the console. Agents go on watching, runs go on training, a plan that is being carried out is carried on by its agent.",
+        EVERYWHERE,
+        hint=99,
+    ),
+)
+
+BY_ID: Mapping[str, Command] = {command.id: command for command in COMMANDS}
+BY_NAME: Mapping[str, Command] = {name: command for command in COMMANDS for name in command.names}
+
+_KEY_TEXT = {
+    "enter": "⏎",
+    "escape": "esc",
+    "slash": "/",
+    "colon": ":",
+    "question_mark": "?",
+    "dollar_sign": "$",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "ctrl+p": "^p",
+    "ctrl+c": "^c",
+    "comma": ",",
+    "full_stop": ".",
+}
+
+
+def key_text(key: str) -> str:
+    """A key as the screen shows it."""
+    return _KEY_TEXT.get(key, key)
+
+
+def at(place: str) -> list[Command]:
+    """The commands of a screen, in the order of the key bar; those without a place there last."""
+    return sorted((c for c in COMMANDS if place in c.where), key=lambda c: c.hint or 1000)
+
+
+def parse(text: str) -> tuple[Command | None, str]:
+    """(command, arguments) of what was typed after `:`; an unambiguous beginning of a name is enough."""
+    word, _, args = text.strip().partition(" ")
+    command = BY_NAME.get(word)
+    if command is None and word:
+        near = {c.id: c for name, c in BY_NAME.items() if name.startswith(word)}
+        command = next(iter(near.values())) if len(near) == 1 else None
+    return command, args.strip()
+
+
+def markdown(keys: Mapping[str, Iterable[str]] | None = None) -> str:
+    """docs/commands.md."""
+    lines = [
+        "# Keys and commands",
+        "",
+        "Written from the console's own table (`bs4_console/tui/commands.py`) by `python tools/picture.py`; do not edit.",
+        "",
+        "Type `:` and a name, press a key, or search with ctrl+p. `?` in the console shows the same for the screen you are on.",
+        "A key can be changed in `keys.toml` in the configuration directory, by the command's id:",
+        "",
+        "```toml",
+        "[keys]",
+        'apply = "ctrl+r"',
+        "```",
+        "",
+        "| id | key | typed | on | what it does |",
+        "|---|---|---|---|---|",
+    ]
+    for command in COMMANDS:
+        shown = " ".join(f"`{key_text(key)}`" for key in (keys or {}).get(command.id, command.keys)) or "–"
+        typed = (
+            ", ".join(f"`:{name}{' ' + command.args if command.args and i == 0 else ''}`" for i, name in enumerate(command.names)) or "–"
+        )
+        where = "everywhere" if command.where == EVERYWHERE else ", ".join(sorted(command.where))
+        lines.append(f"| `{command.id}` | {shown} | {typed} | {where} | {command.help} |")
+    return "\n".join(lines) + "\n"

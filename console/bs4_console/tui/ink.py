@@ -1,0 +1,196 @@
+"""Roles instead of colours: what a piece of text means, and how the theme at hand draws that.
+
+A line is a list of (text, role). Roles are words, any number of them: "bad bold". `@id` makes the text a link to that command.
+Without colour every role still differs by bold, dim, underline or reverse, and states carry a sign and a word anyway.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.strip import Strip
+from textual.theme import Theme
+
+#: Titles, details and names come from pods, and a pod may be hostile: nothing that a terminal interprets or that reorders text is drawn.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+Span = tuple[str, str]
+Line = list[Span]
+
+#: Calm on purpose: one grey for what is normal, colour only for what is not. Blue-green against orange-red stays apart for most
+#: colour-blind eyes.
+DARK = Theme(
+    name="bs4-dark",
+    primary="#5aa9e6",
+    secondary="#7d8b99",
+    accent="#5aa9e6",
+    foreground="#d0d7de",
+    background="#0e1216",
+    surface="#151b21",
+    panel="#1c242c",
+    success="#4fb98f",
+    warning="#e3b341",
+    error="#ff7b72",
+    dark=True,
+    variables={"block-cursor-text-style": "none", "footer-key-foreground": "#5aa9e6"},
+)
+
+#: textual-light's own warning (#ffa62b on #E0E0E0) has a contrast of 1.5; these have 4.5 or more.
+_LIGHT = {"good": "#0b6b45", "warn": "#7a4b00", "bad": "#a4161a", "accent": "#004578", "dim": "#565656", "text": "#1b1b1b"}
+
+_WITHOUT_COLOUR = {
+    "good": Style(),
+    "warn": Style(bold=True),
+    "bad": Style(bold=True),
+    "accent": Style(bold=True),
+    "dim": Style(dim=True),
+    "key": Style(underline=True),
+    "cursor": Style(reverse=True),
+    "bar": Style(reverse=True),
+    "alarm": Style(reverse=True, bold=True),
+    "caution": Style(reverse=True, bold=True),
+    "hit": Style(reverse=True),
+    "mark": Style(underline=True, bold=True),
+    "head": Style(underline=True),
+    "rule": Style(dim=True),
+}
+
+
+class Ink:
+    """Turns roles into Rich styles under one theme."""
+
+    def __init__(self, theme: Theme, *, colour: bool = True) -> None:
+        self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
+        self._text = self._styles.get("text", Style())
+        self.style = lru_cache(maxsize=512)(self._style)
+
+    def _style(self, role: str) -> Style:
+        style = self._text
+        for word in role.split():
+            if word.startswith("@"):
+                style += Style(meta={"@click": f"app.command({word[1:]!r})"})
+            elif word in ("bold", "dim", "underline", "reverse") and word not in self._styles:
+                style += Style.parse(word)
+            else:
+                style += self._styles.get(word, Style())
+        return style
+
+    def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
+        """One line of exactly `width` cells; what is too long is cut."""
+        base = self.style(fill) if fill else None
+        segments = [Segment(harmless(text), self.style(f"{role} {fill}" if fill else role)) for text, role in line if text]
+        # Joined where the style is the same: each change of style is ten bytes on the wire.
+        return Strip(segments).simplify().adjust_cell_length(width, base)
+
+
+def _coloured(theme: Theme) -> dict[str, Style]:
+    fixed = _LIGHT if not theme.dark else {}
+    foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
+    background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
+    accent = fixed.get("accent") or theme.accent or theme.primary
+    bad = fixed.get("bad") or theme.error or "#ff7b72"
+    panel = theme.panel or mix(background, foreground, 0.12)
+    return {
+        "text": Style(color=foreground),
+        "dim": Style(color=fixed.get("dim") or mix(foreground, background, 0.45)),
+        "rule": Style(color=mix(foreground, background, 0.72)),
+        "good": Style(color=fixed.get("good") or theme.success),
+        "warn": Style(color=fixed.get("warn") or theme.warning),
+        "bad": Style(color=bad),
+        "accent": Style(color=accent),
+        "key": Style(color=accent, bold=True),
+        "head": Style(color=fixed.get("dim") or mix(foreground, background, 0.35)),
+        "cursor": Style(bgcolor=mix(background, accent, 0.28)),
+        "bar": Style(bgcolor=panel),
+        "alarm": Style(color=background, bgcolor=bad, bold=True),
+        "caution": Style(color=background, bgcolor=fixed.get("warn") or theme.warning, bold=True),
+        "mark": Style(color=accent, underline=True),
+        "hit": Style(color=background, bgcolor=fixed.get("warn") or theme.warning),
+    }
+
+
+def harmless(text: str) -> str:
+    """The text without control characters; one space for each, so that a column stays a column."""
+    return text if text.isprintable() else _UNSEEN.sub(" ", text)
+
+
+def mix(first: str, second: str, share: float) -> str:
+    """`share` of the second colour in the first."""
+    return Color.parse(first).blend(Color.parse(second), share).hex6
+
+
+def text_of(line: Iterable[Span]) -> str:
+    return "".join(text for text, _ in line)
+
+
+def width_of(line: Iterable[Span]) -> int:
+    return sum(cell_len(text) for text, _ in line)
+
+
+def cut(line: Line, width: int) -> Line:
+    """The line within `width` cells, an ellipsis where something was lost."""
+    if width_of(line) <= width:
+        return line
+    kept: Line = []
+    room = width - 1
+    for text, role in line:
+        taken = text if cell_len(text) <= room else _cut_text(text, room)
+        kept.append((taken, role))
+        room -= cell_len(taken)
+        if taken != text:
+            kept.append(("…", role))
+            return kept
+    return kept
+
+
+def _cut_text(text: str, width: int) -> str:
+    if text.isascii():
+        return text[: max(0, width)]
+    while text and cell_len(text) > width:
+        text = text[:-1]
+    return text
+
+
+def pad(line: Line, width: int, align: str = "left") -> Line:
+    """Exactly `width` cells."""
+    line = cut(line, width)
+    gap = width - width_of(line)
+    if gap <= 0:
+        return line
+    return [(" " * gap, ""), *line] if align == "right" else [*line, (" " * gap, "")]
+
+
+def spread(left: Line, right: Line, width: int) -> Line:
+    """`left` at the left edge, `right` at the right; the left gives way."""
+    room = width - width_of(right) - 1
+    return [*pad(left, max(0, room)), (" ", ""), *right] if room > 0 else cut(right, width)
+
+
+def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
+    """A paragraph as lines of at most `width` cells; words that are too long (paths) are broken."""
+    lines: list[Line] = []
+    room = max(8, width - indent)
+    for paragraph in text.split("\n"):
+        current = ""
+        for word in paragraph.split(" "):
+            while cell_len(word) > room:
+                head = room - cell_len(current) - (1 if current else 0)
+                if head < 8:
+                    lines.append([(" " * indent + current, role)])
+                    current, head = "", room
+                piece = _cut_text(word, head)
+                lines.append([(" " * indent + (current + " " if current else "") + piece, role)])
+                current, word = "", word[len(piece) :]
+            if current and cell_len(current) + 1 + cell_len(word) > room:
+                lines.append([(" " * indent + current, role)])
+                current = word
+            else:
+                current = f"{current} {word}" if current else word
+        lines.append([(" " * indent + current, role)])
+    return lines

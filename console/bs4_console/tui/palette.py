@@ -1,0 +1,46 @@
+"""What ctrl+p finds: the commands of this screen, and every pod and run by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from bs4_console.tui import commands
+from bs4_console.tui.screens.base import ConsoleScreen
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+
+class ConsoleCommands(Provider):
+    """Asks nothing of any pod: a palette must not wait for a link."""
+
+    @property
+    def _console(self) -> ConsoleApp:
+        return cast("ConsoleApp", self.app)
+
+    def _offers(self) -> Iterator[tuple[str, str, commands.Command, str]]:
+        """(text, help, command, arguments)."""
+        place = self.screen.place if isinstance(self.screen, ConsoleScreen) else ""
+        for command in commands.at(place):
+            if command.id != "palette":
+                key = self._console.keys.get(command.id, "")
+                about = command.help.split(". ")[0].rstrip(".")
+                yield command.title, f"{key}  {about}" if key else about, command, ""
+        for pod in self._console.fleet.pods:
+            yield f"pod {pod.name}", pod.address or "go to this pod", commands.BY_ID["pod"], pod.name
+            for run in pod.runs.values():
+                yield f"run {run.name} on {pod.name}", f"{run.word}: open it", commands.BY_ID["run"], f"{pod.name}/{run.name}"
+
+    async def discover(self) -> Hits:
+        for text, about, command, args in self._offers():
+            yield DiscoveryHit(text, partial(self._console.carry_out, command, args), help=about)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for text, about, command, args in self._offers():
+            if (score := matcher.match(text)) > 0:
+                yield Hit(score, matcher.highlight(text), partial(self._console.carry_out, command, args), help=about)

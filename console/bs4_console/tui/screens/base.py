@@ -1,0 +1,225 @@
+"""What every screen has: the two bars, the prompt, and the way from a command to what it does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.css.query import NoMatches
+from textual.screen import ModalScreen, Screen, ScreenResultType
+from textual.widget import Widget
+
+from bs4_console.tui import commands, status
+from bs4_console.tui.widgets.bars import KeyBar, TopBar
+from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.widgets.prompt import Completer, Prompt
+
+if TYPE_CHECKING:
+    from bs4_console.core.session import PodSession
+    from bs4_console.core.state import IncidentView, PodState, RunState
+    from bs4_console.tui.app import ConsoleApp
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a command given now is about."""
+
+    pod: PodState | None = None
+    run: RunState | None = None
+
+    @property
+    def incidents(self) -> list[IncidentView]:
+        """Open ones of the run, or of the pod itself."""
+        if self.pod is None:
+            return []
+        found = self.pod.ledger.open_incidents(self.run.name if self.run else None)
+        return found if self.run else [i for i in found if i.run not in self.pod.runs]
+
+
+class ConsoleScreen(Screen[None]):
+    """A subclass gives `place`, `body()`, `draw()` and its commands as `do_...` methods."""
+
+    place: ClassVar[str] = ""
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    ConsoleScreen { layout: vertical; }
+    """
+
+    ready = False
+    """Whether the widgets are there: messages and the repaint timer may come before."""
+
+    @property
+    def console_app(self) -> ConsoleApp:
+        return cast("ConsoleApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield TopBar()
+        yield from self.body()
+        yield Prompt()
+        yield KeyBar()
+
+    def body(self) -> Iterable[Widget]:
+        return ()
+
+    def trail(self) -> Sequence[str]:
+        """Where this is, for the top bar."""
+        return (self.place,)
+
+    def subject(self) -> Subject:
+        return Subject()
+
+    def draw(self) -> None:
+        """Bring everything but the logs up to date; called when something changed, and once a second."""
+
+    def pulse(self) -> None:
+        """Bring the logs up to date; called at the repaint rate."""
+
+    def main(self) -> Widget | None:
+        """What has the focus while no prompt is open."""
+        return None
+
+    def has_plan(self) -> bool:
+        return False
+
+    # -- drawing
+
+    def on_mount(self) -> None:
+        self.ready = True
+        self.refocus()
+
+    def on_screen_resume(self) -> None:
+        self.call_after_refresh(self.redraw)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.redraw)
+
+    def redraw(self) -> None:
+        if not self.ready or not self.is_mounted or self.size.width == 0:
+            return
+        self.draw_safely()
+        self.pulse_safely()
+
+    def draw_safely(self) -> None:
+        """A console that is left open all day does not end because a pod sent something odd."""
+        try:
+            self.draw_bars()
+            self.draw()
+        except NoMatches:
+            return  # being built or taken down: its widgets come and go one by one
+        except status.MALFORMED as error:
+            self.console_app.not_drawn(self.place, error)
+
+    def pulse_safely(self) -> None:
+        with contextlib.suppress(NoMatches):
+            self.pulse()
+
+    def draw_bars(self) -> None:
+        app = self.console_app
+        self.query_one(TopBar).tell(self.trail(), app.fleet.pods, app.clock, app.read_only)
+        hints = [
+            (app.keys[c.id], c.title.lower(), c)
+            for c in commands.at(self.place)
+            if c.hint and app.keys.get(c.id) and not app.lacks(c, self) and self.hints(c)
+        ]
+        self.query_one(KeyBar).tell(hints, self.size.width)
+
+    def hints(self, command: commands.Command) -> bool:
+        """Whether the key bar may show it now."""
+        return True
+
+    def refocus(self) -> None:
+        if (widget := self.main()) is not None:
+            self.set_focus(widget)
+
+    # -- the prompt
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+        self.prompt.ask(kind, initial, complete)
+
+    def do_command(self, args: str) -> None:
+        self.ask(":", args, self.console_app.complete)
+
+    @on(Prompt.Entered)
+    def _entered(self, event: Prompt.Entered) -> None:
+        event.stop()
+        if event.kind != ":":
+            self.prompt.close()
+            self.refocus()
+            self.prompted(event.kind, event.text, final=True)
+            return
+        complaint = self.console_app.typed(event.text, self)
+        if complaint:
+            self.prompt.complain(complaint)
+        else:
+            self.prompt.close()
+            self.refocus()
+
+    @on(Prompt.Changed)
+    def _changed(self, event: Prompt.Changed) -> None:
+        event.stop()
+        if event.kind != ":":
+            self.prompted(event.kind, event.text, final=False)
+
+    @on(Prompt.Cancelled)
+    def _cancelled(self, event: Prompt.Cancelled) -> None:
+        event.stop()
+        self.refocus()
+        if event.kind != ":":
+            self.prompted(event.kind, "", final=True)
+
+    def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        """What was typed after `/` or find: on every letter, and with `final` on Enter (or empty on Esc)."""
+
+    # -- commands that work wherever there is a pod
+
+    def session(self) -> PodSession | None:
+        pod = self.subject().pod
+        return self.console_app.fleet.sessions.get(pod.name) if pod else None
+
+    def do_retry(self, args: str) -> None:
+        session = self.session()
+        if session is not None:
+            session.retry_now()
+            self.console_app.say(f"Trying {session.state.name} now.")
+
+    def do_shell(self, args: str) -> None:
+        pod = self.subject().pod
+        if pod is None:
+            return
+        command = ssh_command(pod.address)
+        if command is None:
+            self.console_app.say(f"{pod.name} is this machine: open a shell here.")
+        else:
+            self.console_app.copy(command, f"Shell on {pod.name}: {command}")
+
+
+class Question(ModalScreen[ScreenResultType]):
+    """A dialog over a screen. `tell` brings its text up to date; it is called when something changed, and once a second."""
+
+    def tell(self) -> None:
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.tell()
+
+    def on_resize(self) -> None:
+        if self.query(Panel):
+            self.call_after_refresh(self.tell)
+
+
+def ssh_command(address: str) -> str | None:
+    """user@host:port as ssh wants it; None for a pod that is not reached over SSH."""
+    if not address or address == "local":
+        return None
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or host.endswith(":") or (":" in host and not host.endswith("]")):
+        return f"ssh {address}"
+    return f"ssh -p {port} {host.replace('[', '').replace(']', '')}"

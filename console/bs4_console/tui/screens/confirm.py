@@ -1,0 +1,108 @@
+"""The last question before something is done: what it touches, and a confirmation as strong as the danger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from bs4_console.core.state import PlanView, PodState
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.screens.base import Question
+from bs4_console.tui.views import plan as plans
+from bs4_console.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+
+class ConfirmScreen(Question[bool]):
+    """Answers True only after `y` (danger none or restart) or the run's name (everything else)."""
+
+    DEFAULT_CSS = """
+    ConfirmScreen { align: center middle; background: $background 60%; }
+    ConfirmScreen > Vertical {
+        width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $error; padding: 0 1; background: $surface;
+    }
+    ConfirmScreen Input { height: 1; border: none; padding: 0 1; background: $panel; }
+    ConfirmScreen Input:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,n", "answer(False)", "No", show=False, id="confirm.no"),
+        Binding("y", "answer(True)", "Yes", show=False, id="confirm.yes"),
+    ]
+    AUTO_FOCUS = "Input"
+
+    def __init__(self, plan: PlanView, pod: PodState) -> None:
+        super().__init__()
+        self.plan, self.pod = plan, pod
+        self.typed = plans.must_type(plan.plan)
+        self.wanted = plan.run or pod.name
+        self._complaint = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Panel(id="question")
+            if self.typed:
+                yield Input(id="name", compact=True)
+            yield Panel(id="answer")
+
+    def tell(self) -> None:
+        if not self.query(Panel):
+            return
+        width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
+        self.query_one("#question", Panel).show(self._question(width))
+        answer: Line = [("⏎ ", "key"), ("run it", "bold"), ("    esc ", "key"), ("leave everything as it is", "dim")]
+        if not self.typed:
+            answer = [("y ", "key"), ("run it", "bold"), ("    n ", "key"), ("leave everything as it is", "dim")]
+        self.query_one("#answer", Panel).show([[(self._complaint, "bad bold")], answer])
+
+    def _question(self, width: int) -> list[Line]:
+        does, role = plans.danger(self.plan.plan)
+        lines: list[Line] = [[(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")], [("It ", ""), (does, role), (".", "")], []]
+        for text in blast(self.plan.plan):
+            folded = fold(text, width, "", 2)
+            lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
+        lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
+        left = plans.expiry(self.plan, self.pod, cast("ConsoleApp", self.app).clock)
+        if left is not None:
+            lines[-1].append((f"  expires in {words.duration(left)}", "dim"))
+        if self.typed:
+            lines += [[], *fold(f"To confirm, type {self.wanted}", width, "bold")]
+        return lines
+
+    def action_answer(self, yes: bool) -> None:
+        if yes and self.typed:
+            return
+        self.dismiss(yes)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value.strip() == self.wanted:
+            self.dismiss(True)
+        else:
+            self._complaint = f"That is not {self.wanted}; nothing was done."
+            self.tell()
+
+
+def blast(plan: dict[str, Any]) -> list[str]:
+    """What the plan touches, a phrase a step."""
+    found: list[str] = []
+    for step in plan.get("steps", []):
+        shown = step.get("shown") or {}
+        processes = shown.get("processes") or step.get("targets") or []
+        directories = shown.get("directories") or []
+        title = str(step.get("title", step.get("kind", "")))
+        if directories:
+            total = sum(d.get("bytes") or 0 for d in directories)
+            title += f" ({words.size(total)}, nothing is deleted)"
+        elif processes and str(len(processes)) not in title:
+            title += f" ({words.count(len(processes), 'process')})"
+        found.append(title)
+    return found

@@ -1,0 +1,84 @@
+"""Keys and commands of the screen one came from, written from the command table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from bs4_console.tui import commands
+from bs4_console.tui.ink import Line, fold, pad
+from bs4_console.tui.screens.base import ConsoleScreen
+from bs4_console.tui.widgets.panel import Panel
+
+_MOVES = (
+    ("↑ ↓  k j", "one line or row"),
+    ("PgUp PgDn", "one page"),
+    ("Home End  g G", "first, last; in a log the last line follows again"),
+    ("← →  0", "in a log: sideways, back to the line's start"),
+    ("mouse", "wheel scrolls, click selects, double click opens, keys at the bottom can be clicked"),
+)
+_SIGNS: tuple[tuple[str, str, str], ...] = (
+    ("✖ critical", "bad bold", "training stands still or will; something must be done"),
+    ("? unreachable", "warn bold", "the link is down; nothing is known of the run, and nothing is done because of it"),
+    ("▲ warning", "warn", "training goes on, look when you can"),
+    ("↻ fixing", "accent bold", "a plan is being carried out by the agent"),
+    ("● running  ◌ starting", "good", "all is well"),
+    ("✔ finished  ■ stopped  ✖ failed", "", "how the last attempt ended; finished means both final lines were seen"),
+    ("▂▄▆█ ▂▄▆· ▂▄·· ▂···", "good", "link: round trip up to 60, 150, 400 ms, above"),
+    ("×", "bad bold", "in a curve: NaN or infinite there"),
+)
+
+
+class HelpScreen(ConsoleScreen):
+    place: ClassVar[str] = commands.HELP
+    DEFAULT_CSS = "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 1 2 0 2; }"
+
+    def __init__(self, about: str) -> None:
+        super().__init__()
+        self.about = about
+
+    def body(self) -> Iterable[Widget]:
+        with VerticalScroll():
+            yield Panel(id="text")
+
+    def main(self) -> Widget:
+        return self.query_one(VerticalScroll)
+
+    def trail(self) -> Sequence[str]:
+        return ("help", self.about)
+
+    def hints(self, command: commands.Command) -> bool:
+        return command.id != "help"
+
+    def draw(self) -> None:
+        self.query_one("#text", Panel).show(self._lines(max(40, self.size.width - 6)))
+
+    def _lines(self, width: int) -> list[Line]:
+        here = [c for c in commands.at(self.about) if c.where != commands.EVERYWHERE]
+        lines: list[Line] = [[("ON THIS SCREEN", "head")]] if here else []
+        for command in here:
+            lines += self._command(command, width)
+        lines += [[], [("EVERYWHERE", "head")]]
+        for command in commands.at(self.about):
+            if command.where == commands.EVERYWHERE:
+                lines += self._command(command, width)
+        lines += [[], [("MOVING", "head")]]
+        lines += [[*pad([(keys, "key")], 16), (text, "")] for keys, text in _MOVES]
+        lines += [[], [("SIGNS", "head")]]
+        for sign, role, text in _SIGNS:
+            folded = fold(text, width - 34)
+            lines.append([*pad([(sign, role)], 34), *folded[0]])
+            lines += [[(" " * 34, ""), *rest] for rest in folded[1:]]
+        return lines
+
+    def _command(self, command: commands.Command, width: int) -> list[Line]:
+        typed = f":{command.names[0]}{' ' + command.args if command.args else ''}" if command.names else ""
+        key = self.console_app.keys.get(command.id, "")
+        wide = width >= 100
+        head: Line = [*pad([(key, "key")], 6), *pad([(typed, "accent")], 25 if wide else 23)]
+        indent = 31 if wide else 29
+        folded = fold(command.help, width - indent)
+        return [[*head, *folded[0]], *([(" " * indent, ""), *rest] for rest in folded[1:])]

@@ -1,0 +1,69 @@
+"""First contact with a pod: its fingerprint, and the command that pins it. The pinning itself belongs to the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from bs4_console.core.state import PodState
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.screens.base import Question
+from bs4_console.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+
+class HostKeyScreen(Question[None]):
+    DEFAULT_CSS = """
+    HostKeyScreen { align: center middle; background: $background 60%; }
+    HostKeyScreen > Vertical { width: 76; max-width: 96%; height: auto; border: round $warning; padding: 0 1; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,n", "leave", "Later", show=False, id="host-key.leave"),
+        Binding("y", "copy", "Copy", show=False, id="host-key.copy"),
+        Binding("R", "retry", "Try again", show=False, id="host-key.retry"),
+    ]
+
+    def __init__(self, pod: PodState) -> None:
+        super().__init__()
+        self.pod = pod
+
+    @property
+    def command(self) -> str:
+        return f"bs4-console pods test {self.pod.name}"
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Panel()
+
+    def tell(self) -> None:
+        if not self.query(Panel):
+            return
+        width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
+        lines: list[Line] = [[(f"First contact with {self.pod.name}", "bold"), (f"  {self.pod.address}", "dim")], []]
+        lines += fold(self.pod.link.detail, width, "accent")
+        lines += [[]]
+        lines += fold(
+            "Compare it with what the provider shows, or with `ssh-keyscan` from a place you trust. If it is the same, accept it in "
+            "another terminal:",
+            width,
+        )
+        lines += [[], [("  $ ", "dim"), (self.command, "accent bold")], []]
+        lines += [[(" y ", "key"), ("copy the command", ""), ("    R ", "key"), ("try again", ""), ("    esc ", "key"), ("later", "dim")]]
+        self.query_one(Panel).show(lines)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def action_copy(self) -> None:
+        cast("ConsoleApp", self.app).copy(self.command, f"Copied: {self.command}")
+
+    def action_retry(self) -> None:
+        session = cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
+        if session is not None:
+            session.retry_now()
+        self.dismiss(None)

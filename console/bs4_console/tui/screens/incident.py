@@ -1,0 +1,239 @@
+"""One incident: evidence, plan, confirmation, and the action step by step to its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from bs4_console.core.state import ActionView, IncidentView, PlanView, PodState
+from bs4_console.tui import commands, status
+from bs4_console.tui.ink import Line, fold, text_of
+from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.screens.confirm import ConfirmScreen
+from bs4_console.tui.views import incident as view
+from bs4_console.tui.views import plan as plans
+from bs4_console.tui.views import playbook
+from bs4_console.tui.widgets.panel import Panel
+
+
+class IncidentScreen(ConsoleScreen):
+    """Without an incident it is the page of a playbook for a run (`:plan ID`)."""
+
+    place: ClassVar[str] = commands.INCIDENT
+    DEFAULT_CSS = """
+    IncidentScreen #title { margin: 0 0 1 0; }
+    IncidentScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 0 1 0 2; }
+    """
+
+    def __init__(self, pod: PodState, incident: str | None, run: str = "", playbook_id: str | None = None) -> None:
+        super().__init__()
+        self.pod = pod
+        self.incident_id = incident
+        self._run_name, self._playbook_id = run, playbook_id
+        self._asked_key: str | None = None
+        self._action_key: str | None = None
+
+    def body(self) -> Iterable[Widget]:
+        yield Panel(id="title")
+        with VerticalScroll():
+            yield Panel(id="page")
+
+    def main(self) -> Widget:
+        return self.query_one(VerticalScroll)
+
+    # -- what it is about
+
+    @property
+    def incident(self) -> IncidentView | None:
+        return self.pod.ledger.incidents.get(self.incident_id) if self.incident_id else None
+
+    @property
+    def run_name(self) -> str:
+        return self.incident.run if self.incident else self._run_name
+
+    @property
+    def playbook_id(self) -> str | None:
+        return self._playbook_id or (self.incident.playbook if self.incident else None)
+
+    @property
+    def plan(self) -> PlanView | None:
+        """The newest plan or refusal; the one that was asked for last hides older ones until it comes."""
+        if self._asked_key is not None:
+            return next((p for p in self.pod.ledger.plans.values() if p.action == self._asked_key), None)
+        return plans.newest(self.pod, self.run_name, self.playbook_id) if self.playbook_id else None
+
+    @property
+    def action(self) -> ActionView | None:
+        """The newest action that carried out this playbook for this run; a plan that is newer stands in front of one that has ended."""
+        found = [
+            a
+            for a in self.pod.ledger.actions.values()
+            if a.kind == "playbook"
+            and a.run == self.run_name
+            and (a.playbook == self.playbook_id or (self.incident_id and a.incident == self.incident_id))
+        ]
+        action = max(found, key=lambda a: a.accepted_t, default=None)
+        plan = self.plan
+        if action is None or (action.ended and plan is not None and plan.t > action.updated_t):
+            return None
+        return action
+
+    def subject(self) -> Subject:
+        return Subject(self.pod, self.pod.runs.get(self.run_name))
+
+    def has_plan(self) -> bool:
+        plan = self.plan
+        return plan is not None and not plan.refused and self.action is None
+
+    def trail(self) -> Sequence[str]:
+        name = self.incident.failure if self.incident else self.playbook_id or ""
+        return ("fleet", self.pod.name, *((self.run_name,) if self.run_name else ()), name)
+
+    def hints(self, command: commands.Command) -> bool:
+        if command.id == "plan":
+            return self.playbook_id is not None and (self.action is None or self.action.ended)
+        if command.id == "retry":
+            return status.link_down(self.pod)
+        return command.id != "next-incident" or len(self.pod.ledger.open_incidents()) > 1
+
+    # -- drawing
+
+    def draw(self) -> None:
+        app, width = self.console_app, self.size.width
+        incident = self.incident
+        if incident is not None:
+            self.query_one("#title", Panel).show(view.heading(incident, self.pod, app.clock, width))
+        else:
+            self.query_one("#title", Panel).show(
+                [[("  playbook ", "head"), (self.playbook_id or "", "bold"), (f" for {self.run_name}", "")]]
+            )
+        self.query_one("#page", Panel).show(self._page(width - 4))
+
+    def _page(self, width: int) -> list[Line]:
+        """The newest thing first: an action, else a plan, else what the playbook would do; the evidence below it once there is one."""
+        app = self.console_app
+        known = view.evidence(self.incident, width) if self.incident else []
+        action, plan = self.action, self.plan
+        if action is not None:
+            return [*plans.action_lines(action, self.pod, app.clock, width), *self._after(action), [], *known]
+        if plan is not None and plan.refused:
+            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn"), [], *known]
+        if plan is not None:
+            return [*plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)), [], *known]
+        if self._asked_key is not None:
+            return [[("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")], [], *known]
+        fix = self._fix(width)
+        return [*known, [], *fix] if known else fix
+
+    def _fix(self, width: int) -> list[Line]:
+        keys = self.console_app.keys
+        text = playbook.load(self.playbook_id) if self.playbook_id else None
+        if self.incident is not None:
+            return view.would_do(text, self.incident, keys, width)
+        return [[(f" {keys['plan']} ", "key @plan"), (" asks the agent what exactly it would do now. That changes nothing.", "@plan")]]
+
+    def _how_to_run(self, plan: PlanView) -> Line:
+        app = self.console_app
+        left = plans.expiry(plan, self.pod, app.clock)
+        if left == 0:
+            return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
+        if app.read_only or self.pod.read_only:
+            return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
+        how = "after you typed the run's name" if plans.must_type(plan.plan) else "after a confirmation"
+        return [
+            (app.keys["apply"], "key @apply"),
+            (" runs exactly this plan, ", "@apply"),
+            (how, "dim"),
+            ("   ", ""),
+            (app.keys["plan"], "key @plan"),
+            (" makes a new one", "@plan"),
+        ]
+
+    def _after(self, action: ActionView) -> list[Line]:
+        if not action.ended or action.result.get("recovered"):
+            return []
+        return [[(f" {self.console_app.keys['plan']} ", "key @plan"), (" makes a new plan from what is now", "@plan")]]
+
+    # -- commands
+
+    def do_open(self, args: str) -> None:
+        """The log at the first piece of evidence that has a place in one."""
+        for entry in self.incident.evidence if self.incident else []:
+            stream, cursor = str(entry.get("stream") or ""), str(entry.get("cursor") or "")
+            if stream.startswith("log/") and ":" in cursor:
+                _, run, source = stream.split("/", 2)
+                self.console_app.open_logs(self.pod, run, source, cursor)
+                return
+        self.console_app.say("No line of a log is among the evidence.")
+
+    def do_logs(self, args: str) -> None:
+        self.console_app.open_logs(self.pod, self.run_name, args or None)
+
+    def do_plan(self, args: str) -> None:
+        if args:
+            self._playbook_id = args
+        wanted = self.playbook_id
+        if wanted is None:
+            self.console_app.say("No playbook mends this by itself; the evidence says where to look.", severity="warning")
+            return
+        if self.action is not None and not self.action.ended:
+            self.console_app.say("The fix is running already.")
+            return
+        self._asked_key = ""
+        self.draw_safely()
+        self.console_app.spawn(f"plan {wanted}", self._ask_plan(wanted), self._not_asked)
+
+    def _not_asked(self) -> None:
+        self._asked_key = None
+        self.redraw()
+
+    async def _ask_plan(self, wanted: str) -> None:
+        session = self.session()
+        if session is not None:
+            self._asked_key = await session.submit("plan", playbook=wanted, run=self.run_name, incident=self.incident_id or "")
+            self.redraw()
+
+    def do_apply(self, args: str) -> None:
+        plan = self.plan
+        if plan is None:
+            return
+        if plans.expiry(plan, self.pod, self.console_app.clock) == 0:
+            self.console_app.say("This plan has expired: what it saw is history. Make a new one.", severity="warning")
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.console_app.spawn(f"run {plan.playbook}", self._run_plan(plan))
+
+        self.console_app.push_screen(ConfirmScreen(plan, self.pod), answered)
+
+    async def _run_plan(self, plan: PlanView) -> None:
+        session = self.session()
+        if session is None:
+            return
+        confirmed = {"confirm_run": plan.run} if plans.must_type(plan.plan) else {}
+        self._action_key = await session.submit("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed)
+        self.redraw()
+
+    def do_next_incident(self, args: str) -> None:
+        self._step(1)
+
+    def do_previous_incident(self, args: str) -> None:
+        self._step(-1)
+
+    def _step(self, by: int) -> None:
+        ids = [i.id for i in self.pod.ledger.open_incidents()]
+        if not ids or (len(ids) == 1 and ids[0] == self.incident_id):
+            self.console_app.say("There is no other open incident on this pod.")
+            return
+        at = ids.index(self.incident_id) if self.incident_id in ids else -1
+        self.incident_id = ids[(at + by) % len(ids)]
+        self._asked_key, self._playbook_id = None, None
+        self.redraw()
+
+    def do_copy(self, args: str) -> None:
+        lines = [*self.query_one("#title", Panel).lines, [], *self.query_one("#page", Panel).lines]
+        self.console_app.copy("\n".join(text_of(line).rstrip() for line in lines), "Copied the incident as text.")

@@ -1,0 +1,60 @@
+"""Everything the console has said since it started: a toast is gone when one looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from bs4_console.tui import commands, words
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.screens.base import ConsoleScreen
+from bs4_console.tui.widgets.panel import Panel
+
+#: Messages kept; a link that flaps all night says the same thing thousands of times.
+KEPT = 500
+
+
+@dataclass(frozen=True)
+class Said:
+    """`t` wall seconds; `severity` information, warning or error."""
+
+    t: float
+    severity: str
+    text: str
+    more: str = ""
+
+
+class MessagesScreen(ConsoleScreen):
+    place: ClassVar[str] = commands.MESSAGES
+    DEFAULT_CSS = "MessagesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 1 2 0 2; }"
+
+    def body(self) -> Iterable[Widget]:
+        with VerticalScroll():
+            yield Panel(id="text")
+
+    def main(self) -> Widget:
+        return self.query_one(VerticalScroll)
+
+    def trail(self) -> Sequence[str]:
+        return ("messages",)
+
+    def hints(self, command: commands.Command) -> bool:
+        return command.id != "messages"
+
+    def draw(self) -> None:
+        width = max(40, self.size.width - 16)
+        lines: list[Line] = []
+        for said in reversed(self.console_app.messages):
+            role = {"error": "bad", "warning": "warn"}.get(said.severity, "")
+            sign = {"error": "✖", "warning": "▲"}.get(said.severity, "·")
+            folded = fold(said.text, width, role)
+            folded += fold(said.more, width, "dim") if said.more else []
+            lines.append([(f"{words.of_day(said.t, seconds=True)} ", "dim"), (f"{sign} ", role), *folded[0]])
+            lines += [[(" " * 11, ""), *line] for line in folded[1:]]
+        self.query_one("#text", Panel).show(
+            lines or [[("Nothing yet. What the console says, and what went wrong inside it, is kept here.", "dim")]]
+        )

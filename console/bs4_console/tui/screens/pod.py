@@ -1,0 +1,101 @@
+"""A pod without a run: its link, its GPUs, what is watched there and how a run is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from bs4_console.core.state import PodState
+from bs4_console.tui import commands, status, words
+from bs4_console.tui.ink import Line, fold, spread
+from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.views import gpus
+from bs4_console.tui.views.run import host_line
+from bs4_console.tui.widgets.panel import Panel
+
+
+class PodScreen(ConsoleScreen):
+    place: ClassVar[str] = commands.POD
+    DEFAULT_CSS = "PodScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }"
+
+    def __init__(self, pod: PodState) -> None:
+        super().__init__()
+        self.pod = pod
+
+    def body(self) -> Iterable[Widget]:
+        with VerticalScroll():
+            yield Panel(id="facts")
+
+    def main(self) -> Widget:
+        return self.query_one(VerticalScroll)
+
+    def trail(self) -> Sequence[str]:
+        return ("fleet", self.pod.name)
+
+    def subject(self) -> Subject:
+        return Subject(self.pod)
+
+    def draw(self) -> None:
+        app, pod, width = self.console_app, self.pod, self.size.width - 1
+        how = status.of(pod, None)
+        seen = status.age(pod, app.clock)
+        left: Line = [(" ", ""), *how.line(), ("  ", ""), (pod.name, "bold"), (f"  {pod.address}", "dim")]
+        lines: list[Line] = [
+            spread(
+                left,
+                [
+                    *status.link_line(pod),
+                    ("  data ", "dim"),
+                    (words.old(seen), "warn" if seen is None or seen > words.FRESH_S else "good"),
+                    (" ", ""),
+                ],
+                width,
+            ),
+            [(" link  ", "head"), (status.link_words(pod, app.clock), "")],
+        ]
+        if pod.link.detail:
+            lines += [[("       ", ""), *line] for line in fold(pod.link.detail, width - 8, "warn")]
+        if pod.link.next_step:
+            lines += [[("       ", ""), *line] for line in fold(pod.link.next_step, width - 8, "bold")]
+        lines += [[], *gpus.lines(pod, app.clock, width, compact=width < 100), host_line(pod, app.clock, width), []]
+        lines += self._agent(pod)
+        if not pod.runs:
+            lines += [[], [(" No run is known here. Start one: ", ""), (f"bs4-console launch --pod {pod.name} CONFIG", "accent")]]
+            lines += [[(" One that was started by hand is adopted: ", "dim"), (f"bs4-console runs adopt --pod {pod.name}", "accent")]]
+        self.query_one("#facts", Panel).show(lines)
+
+    def _agent(self, pod: PodState) -> list[Line]:
+        hello = pod.hello
+        if not hello:
+            return [[(" agent ", "head"), ("not reached yet", "dim")]]
+        lines: list[Line] = [
+            [
+                (" agent ", "head"),
+                (str(hello.get("agent", "")), ""),
+                (f"  python {hello.get('python', '?')}  on {hello.get('host', '?')}  bundle {hello.get('bundle', '?')}", "dim"),
+            ]
+        ]
+        coverage = {**(hello.get("coverage") or {}), **(pod.latest.get("coverage") or {})}
+        for name, how in sorted(coverage.items()):
+            role = "warn" if how in ("hidden", "unknown", "partial") else "dim"
+            lines.append([(f"       {str(name).replace('_', ' ')}: ", "dim"), (str(how), role)])
+        for gap in pod.ledger.watch_gaps[-3:]:
+            lines.append(
+                [
+                    ("       nobody watched for ", "warn"),
+                    (words.duration(float(gap.get("gap_s") or 0)), "warn bold"),
+                    (f" before {words.of_day(gap['t'])}", "dim"),
+                ]
+            )
+        return lines
+
+    def hints(self, command: commands.Command) -> bool:
+        return command.id != "retry" or status.link_down(self.pod)
+
+    def do_copy(self, args: str) -> None:
+        from bs4_console.tui.ink import text_of
+
+        self.console_app.copy("\n".join(text_of(line) for line in self.query_one("#facts", Panel).lines), "Copied this page.")

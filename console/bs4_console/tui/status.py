@@ -1,0 +1,174 @@
+"""One sign and one word for how a run or a pod is: never colour alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line
+
+if TYPE_CHECKING:
+    # At run time the screen needs none of core's classes: importing the session would pull in the channel and its frames (12 ms).
+    from bs4_console.core.state import PodState, RunState
+    from bs4_console.tui.clock import Clock
+
+#: What drawing raises when a pod's records have another shape than the documented one. A pod can be newer than this console, or hostile.
+MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+#: Round trip in seconds up to which a link has four, three, two bars.
+BARS_RTT = (0.06, 0.15, 0.4)
+#: A run is late when its last step is older than this many usual steps, and than LATE_S.
+LATE_STEPS = 4
+LATE_S = 60.0
+#: A disk or /dev/shm above this share of its size is named.
+FULL_PERCENT = 95.0
+
+
+@dataclass(frozen=True)
+class Status:
+    """`rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` is the ink's."""
+
+    rank: int
+    sign: str
+    word: str
+    role: str
+
+    def line(self) -> Line:
+        return [(f"{self.sign} {self.word}", self.role)]
+
+
+_RUN = {
+    "running": Status(0, "●", "running", "good"),
+    "starting": Status(0, "◌", "starting", "accent"),
+    "finished": Status(0, "✔", "finished", "good"),
+    "stopped": Status(0, "■", "stopped", "dim"),
+    "failed": Status(2, "✖", "failed", "bad"),
+    "registered": Status(0, "○", "registered", "dim"),
+}
+
+
+def link_down(pod: PodState) -> bool:
+    """Whether the link stands in an error; connecting for the first time is none."""
+    return not pod.link.up and pod.link.state not in ("new", "connecting")
+
+
+def fixing(pod: PodState, run: str) -> bool:
+    return any(a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values())
+
+
+def of(pod: PodState, run: RunState | None) -> Status:
+    """Incidents before the link, the link before the run's own state: an unreachable pod's run is unknown, not running."""
+    incidents = pod.ledger.open_incidents(run.name) if run else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    if incidents and run and fixing(pod, run.name) and not link_down(pod):
+        return Status(4, "↻", "fixing", "accent bold")
+    if any(i.severity == "critical" for i in incidents):
+        return Status(4, "✖", "critical", "bad bold")
+    if link_down(pod):
+        return Status(3, "?", pod.link.state, "warn bold")
+    if incidents:
+        return Status(2, "▲", "warning", "warn")
+    if pod.link.state in ("new", "connecting") and not pod.telemetry:
+        return Status(1, "…", "connecting", "accent")
+    if run is None:
+        return Status(0, "○", "no run", "dim")
+    return _RUN.get(run.word, Status(1, "?", run.word, "warn"))
+
+
+def age(pod: PodState, clock: Clock) -> float | None:
+    """Seconds since telemetry last arrived, on the screen's own clock."""
+    return None if pod.telemetry_seen is None else clock.mono() - pod.telemetry_seen
+
+
+def link_signs(pod: PodState) -> str:
+    """▂▄▆█ by round trip; dots where bars are missing."""
+    if not pod.link.up:
+        return "····"
+    if pod.link.rtt is None:
+        return "▂···"
+    bars = 4 - sum(pod.link.rtt > limit for limit in BARS_RTT)
+    return "▂▄▆█"[:bars] + "·" * (4 - bars)
+
+
+def link_line(pod: PodState) -> Line:
+    """▂▄▆█ 12ms."""
+    link = pod.link
+    if link.up:
+        rtt = "" if link.rtt is None else f" {link.rtt * 1000:.0f}ms"
+        return [(link_signs(pod), "warn" if link.rtt is not None and link.rtt > BARS_RTT[2] else "good"), (rtt, "dim")]
+    if link.state in ("new", "connecting"):
+        return [("···· ", "dim"), ("…", "accent")]
+    return [("····", "warn"), (" down", "warn")]
+
+
+def link_words(pod: PodState, clock: Clock) -> str:
+    """unreachable since 03:12 (1m12s), retry in 8s."""
+    link = pod.link
+    if link.up:
+        return f"connected since {words.of_day(clock.wall_of(link.since))}"
+    if link.state in ("new", "connecting"):
+        return pod.progress or "connecting"
+    if link.state == "host key?":
+        return "waits until you have compared its host key"
+    since = f"{link.state} since {words.of_day(clock.wall_of(link.since))} ({words.duration(clock.mono() - link.since)})"
+    if link.retry_at is None:
+        return since + ", not retried by itself"
+    return since + f", retry in {words.duration(max(0.0, link.retry_at - clock.mono()))}"
+
+
+def late(pod: PodState, run: RunState, clock: Clock) -> str:
+    """no step for 12m (usually 14.2s), or nothing."""
+    usual = run.step_seconds()
+    if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:
+        return ""
+    waited = clock.mono() - run.step_seen
+    if waited < max(LATE_S, LATE_STEPS * usual):
+        return ""
+    return f"no step for {words.duration(waited)} (usually {words.pace(usual)})"
+
+
+def full_disks(pod: PodState) -> list[str]:
+    """/ 97 % full, for every disk above the limit."""
+    host = pod.latest.get("host") or {}
+    found = []
+    for disk in host.get("disks") or []:
+        share = words.percent(disk.get("used"), disk.get("total"))
+        if share is not None and share >= FULL_PERCENT:
+            found.append(f"{disk.get('path', 'disk')} {share:.0f}% full")
+    shm = words.percent(host.get("shm_used"), host.get("shm_total"))
+    if shm is not None and shm >= FULL_PERCENT:
+        found.append(f"/dev/shm {shm:.0f}% full")  # noqa: S108 (a name for the screen)
+    return found
+
+
+def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, str]]:
+    """Everything that is wrong as (phrase, role), worst first; empty when nothing is."""
+    found: list[tuple[str, str]] = []
+    ledger = pod.ledger
+    incidents = ledger.open_incidents(run.name) if run else [i for i in ledger.open_incidents() if i.run not in pod.runs]
+    roots = [i for i in incidents if i.role == "root"] or incidents
+    if roots:
+        more = len(incidents) - 1
+        found.append((roots[0].title + (f" (+{more})" if more else ""), "bad" if roots[0].severity == "critical" else "warn"))
+    if link_down(pod):
+        found.append((link_words(pod, clock), "warn"))
+    elif not pod.link.up:
+        found.append((link_words(pod, clock), "accent"))
+    elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
+        found.append((f"connected, but telemetry is {words.duration(seen)} old", "warn"))
+    if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
+        found.append((run.view.attempt.detail or _ended(run), "bad" if run.word == "failed" else "dim"))
+    if run and (phrase := late(pod, run, clock)):
+        found.append((phrase, "warn"))
+    found += [(phrase, "warn") for phrase in full_disks(pod)]
+    gpus = pod.latest.get("gpus") or {}
+    if gpus.get("state") in ("stale", "error"):
+        found.append((f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}", "warn"))
+    return found
+
+
+def _ended(run: RunState) -> str:
+    attempt = run.view.attempt
+    if attempt is None:
+        return ""
+    how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
+    return f"attempt {attempt.number} ended with {how}"

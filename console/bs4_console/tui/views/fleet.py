@@ -1,0 +1,194 @@
+"""The fleet as rows: every pod and every run, what needs a person first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.tui import status, words
+from bs4_console.tui.ink import Line, text_of
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import PodState, RunState
+    from bs4_console.tui.clock import Clock
+
+#: A run that ended longer ago than this is folded away until `a` is pressed.
+OLD_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """`importance`: columns with the least go first when the terminal is narrow. Widths in cells; `most` 0 takes what is left."""
+
+    id: str
+    title: str
+    least: int
+    most: int
+    importance: int
+    align: str = "left"
+
+
+COLUMNS = (
+    Column("state", "STATE", 10, 13, 100),
+    Column("pod", "POD", 6, 18, 99),
+    Column("link", "LINK", 4, 10, 70),
+    Column("run", "RUN", 6, 22, 98),
+    Column("trainer", "TRAINER", 7, 16, 20),
+    Column("step", "STEP", 7, 13, 97, "right"),
+    Column("eta", "ETA", 6, 7, 60, "right"),
+    Column("pace", "S/STEP", 6, 6, 50, "right"),
+    Column("reward", "REWARD", 6, 7, 45, "right"),
+    Column("gpu", "GPU", 8, 13, 65, "right"),
+    Column("disk", "DISK", 4, 4, 40, "right"),
+    Column("age", "AGE", 4, 7, 80, "right"),
+    Column("wrong", "WHAT'S WRONG", 28, 0, 96),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """`key`: (pod, run or ""). `cells` by column id."""
+
+    key: tuple[str, str]
+    rank: int
+    cells: dict[str, Line]
+    old: bool = False
+
+    @property
+    def text(self) -> str:
+        """What `/` searches."""
+        return " ".join(text_of(line) for line in self.cells.values())
+
+
+def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
+    """Worst first; within a rank by name, so that rows stand still while nothing changes."""
+    found = [row for pod in pods for row in _readable_rows(pod, clock)]
+    return sorted(found, key=lambda row: (row.old, -row.rank, row.key))
+
+
+def _readable_rows(pod: PodState, clock: Clock) -> list[Row]:
+    """One pod's unreadable records may not take the others off the screen."""
+    try:
+        return pod_rows(pod, clock)
+    except status.MALFORMED as error:
+        wrong = f"its records cannot be read ({type(error).__name__}: {error}); deploy this console's agent there"
+        cells: dict[str, Line] = {column.id: [] for column in COLUMNS}
+        return [
+            Row(
+                (pod.name, ""),
+                3,
+                cells | {"state": [("? unreadable", "warn bold")], "pod": [(pod.name, "bold")], "wrong": [(wrong, "warn")]},
+            )
+        ]
+
+
+def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
+    """One row a run; a pod without runs, or with an incident of its own, has one without."""
+    own = any(i.run not in pod.runs for i in pod.ledger.open_incidents())
+    made = [_row(pod, run, clock) for run in pod.runs.values()]
+    if not made or own or all(row.old for row in made):
+        made.append(_row(pod, None, clock))
+    return made
+
+
+def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
+    how = status.of(pod, run)
+    seen = status.age(pod, clock)
+    stale = seen is None or seen > words.FRESH_S
+    faded = "dim" if stale else ""
+    problems = status.wrong(pod, run, clock)
+    cells: dict[str, Line] = {
+        "state": how.line(),
+        "pod": [(pod.name, "bold" if how.rank else "")],
+        "link": status.link_line(pod),
+        "run": [(run.name, faded)] if run else [(words.NONE, "dim")],
+        "trainer": [(run.view.trainer if run else "", "dim")],
+        "age": _age(seen),
+        "wrong": _wrong(problems),
+        "gpu": gpu_summary(pod, faded),
+        "disk": disk_summary(pod, faded),
+        "step": [],
+        "eta": [],
+        "pace": [],
+        "reward": [],
+    }
+    if run:
+        cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
+    rank = max(how.rank, 1 if problems else 0)
+    return Row((pod.name, run.name if run else ""), rank, cells, _is_old(run, clock, how.rank))
+
+
+def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
+    eta = run.eta_seconds()
+    reward = newest(run.orchestrator_steps, "reward")
+    return {
+        "step": step_line(run, role),
+        "eta": [(words.NONE if eta is None or stalled else words.duration(eta), role)],
+        "pace": [(words.pace(run.step_seconds()), role)],
+        "reward": [(f"{reward:.3f}" if reward is not None else words.NONE, role)],
+    }
+
+
+def step_line(run: RunState, role: str = "") -> Line:
+    """187/500."""
+    done = words.NONE if run.step is None else str(run.step)
+    return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
+
+
+def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
+    """The last number under `key`; None when the newest row has none or is not a number."""
+    for row in reversed(list(rows)[-8:]):
+        value = row.get(key)
+        if isinstance(value, (int, float)):
+            return float(value)
+    return None
+
+
+def gpu_summary(pod: PodState, role: str = "") -> Line:
+    """8× 93% 71G: how many, mean utilisation, mean memory in GiB."""
+    gpus = pod.latest.get("gpus") or {}
+    state, devices = gpus.get("state"), gpus.get("devices") or []
+    if state == "absent":
+        return [("no GPU", "dim")]
+    if state in ("stale", "error"):
+        return [(f"{state} {words.age(gpus.get('age_s'))}" if state == "stale" else "error", "warn")]
+    if not devices:
+        return [(words.NONE, "dim")]
+    busy = _mean([d.get("util") for d in devices])
+    memory = _mean([d.get("mem_used") for d in devices])
+    used = f"{words.gib(memory)}G" if memory is not None else words.NONE
+    return [(f"{len(devices)}×", "dim"), (f"{words.whole_percent(busy):>5}{used:>5}", role)]
+
+
+def disk_summary(pod: PodState, role: str = "") -> Line:
+    """The fullest disk."""
+    disks = (pod.latest.get("host") or {}).get("disks") or []
+    shares = [share for d in disks if (share := words.percent(d.get("used"), d.get("total"))) is not None]
+    if not shares:
+        return [(words.NONE, "dim")]
+    return [(f"{max(shares):.0f}%", "warn bold" if max(shares) >= status.FULL_PERCENT else role)]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _age(seen: float | None) -> Line:
+    if seen is None:
+        return [("never", "dim")]
+    return [(words.old(seen), "warn" if seen > words.FRESH_S else "dim")]
+
+
+def _wrong(problems: list[tuple[str, str]]) -> Line:
+    line: Line = []
+    for phrase, role in problems:
+        line += [(" · ", "dim")] if line else []
+        line.append((phrase, role))
+    return line
+
+
+def _is_old(run: RunState | None, clock: Clock, rank: int) -> bool:
+    attempt = run.view.attempt if run else None
+    return bool(rank == 0 and attempt and attempt.ended_t and clock.wall() - attempt.ended_t > OLD_S)

@@ -1,0 +1,150 @@
+"""The GPUs of a pod, one line each or two to a line, with who holds them and what the driver complains about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.tui import status, words
+from bs4_console.tui.ink import Line, cut, pad
+from bs4_console.tui.views.run import bar, is_old
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.clock import Clock
+
+#: An Xid is shown for this long after it happened: the driver reports it once.
+XID_S = 3600.0
+HOT_C = 85
+#: Reasons to clock down that are the normal way of life of an H100 under load.
+_NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting", "gpu_idle"}
+
+
+def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Line]:
+    """A heading with the state of the data, then the devices. Honest about absent, stale and foreign."""
+    gpus: dict[str, Any] = pod.latest.get("gpus") or {}
+    old = is_old(pod, clock)
+    head = _heading(gpus)
+    if old and gpus.get("devices"):
+        head.append((f"  as seen {words.age(status.age(pod, clock))} ago", "warn"))
+    return _lines(gpus, head, clock.wall(), width, compact, stale=old or gpus.get("state") != "ok")
+
+
+def lines_then(sample: dict[str, Any] | None, width: int, *, compact: bool) -> list[Line]:
+    """The GPUs at the time cursor; `sample` None when none of that moment is kept here."""
+    if sample is None:
+        return [[(" gpus", "head"), ("  no sample of that moment is kept here, only of the last minutes", "dim")]]
+    gpus: dict[str, Any] = sample.get("gpus") or {}
+    head = [*_heading(gpus), ("  ", ""), (f" at {words.of_day(float(sample['t']), seconds=True)} ", "caution")]
+    return _lines(gpus, head, float(sample["t"]), width, compact, stale=gpus.get("state") != "ok")
+
+
+def _lines(gpus: dict[str, Any], head: Line, now: float, width: int, compact: bool, *, stale: bool) -> list[Line]:
+    devices = gpus.get("devices") or []
+    if not devices:
+        return [cut(head, width)]
+    xids = [x for x in gpus.get("xids") or [] if now - float(x.get("t") or 0.0) < XID_S]
+    if compact:
+        return [cut(head, width), *_compact(devices, xids, width, stale)]
+    return [cut(head, width), *(cut(_device(device, xids, width, stale), width) for device in devices)]
+
+
+def _heading(gpus: dict[str, Any]) -> Line:
+    state = gpus.get("state")
+    line: Line = [(" gpus", "head")]
+    if state is None:
+        return [*line, ("  nothing received yet", "dim")]
+    if state == "absent":
+        return [*line, ("  absent: ", "warn"), (gpus.get("detail") or "no NVIDIA driver on this pod", "dim")]
+    if count := len(gpus.get("devices") or []):
+        line.append((f" {count}", ""))
+    if gpus.get("driver"):
+        line.append((f"  driver {gpus['driver']}", "dim"))
+    if state == "stale":
+        line.append(
+            (f"  STALE {words.duration(gpus.get('age_s') or 0)}: {gpus.get('detail') or 'the driver does not answer'}", "warn bold")
+        )
+    if state == "error":
+        line.append((f"  ERROR: {gpus.get('detail') or 'the driver reports an error'}", "bad bold"))
+    if gpus.get("pids") == "foreign":
+        line.append(("  process ids are the host's: owners cannot be proved here", "warn"))
+    elif gpus.get("pids") == "unknown":
+        line.append(("  owners unknown", "warn"))
+    return line
+
+
+def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stale: bool) -> Line:
+    wide = width >= 100
+    util, used, total = device.get("util"), device.get("mem_used"), device.get("mem_total")
+    faded = "dim" if stale else ""
+    blocks = 12 if wide else 6
+    line: Line = [(f" {device.get('index', '?'):>2} ", "bold" if not stale else "dim")]
+    if width >= 150:
+        line.append((f"{words.clip(str(device.get('name') or ''), 22):<22} ", "dim"))
+    line += [*bar((util or 0) / 100, blocks, "dim" if stale else "accent"), (f" {words.whole_percent(util):>4}  ", faded)]
+    line += [*bar((used or 0) / (total or 1), blocks, "dim" if stale else "head"), (f" {words.gib(used):>3}/{words.gib(total)}G ", faded)]
+    temp = device.get("temp")
+    line.append((f" {_whole(device.get('power'))}W".rjust(6), "dim"))
+    line.append((f" {_whole(temp)}°C", "warn bold" if temp is not None and temp >= HOT_C else "dim"))
+    if width >= 150:
+        line.append((f" {_whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
+    return [*line, ("  ", ""), *_marks(device, xids), *_owners(device)]
+
+
+def _whole(value: float | None) -> str:
+    return words.NONE if value is None else f"{value:.0f}"
+
+
+def _compact(devices: list[dict[str, Any]], xids: list[dict[str, Any]], width: int, stale: bool) -> list[Line]:
+    """Two to a line, the second half of the GPUs on the right: eight fit in four lines of 80 cells."""
+    half = (len(devices) + 1) // 2 if len(devices) > 1 else 1
+    cell = (width - 2) // 2 if len(devices) > 1 else width
+    made = [pad(_small(device, xids, stale), cell) for device in devices]
+    return [[*made[i], ("  ", ""), *(made[i + half] if i + half < len(made) else [])] for i in range(half)]
+
+
+def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> Line:
+    util, used = device.get("util"), device.get("mem_used")
+    faded = "dim" if stale else ""
+    line: Line = [
+        (f" {device.get('index', '?'):>2} ", "bold" if not stale else "dim"),
+        *bar((util or 0) / 100, 5, "dim" if stale else "accent"),
+    ]
+    line += [(f" {words.whole_percent(util):>4}", faded), (f" {words.gib(used):>3}/{words.gib(device.get('mem_total'))}G ", faded)]
+    return [*line, *_marks(device, xids), *_owners(device)]
+
+
+def _marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
+    """What the driver complains about, before the owner: it must not be cut off."""
+    line: Line = []
+    for xid in xids:
+        if xid.get("index") == device.get("index"):
+            line.append((f"Xid {xid.get('xid')} ", "bad bold"))
+    if device.get("ecc"):
+        line.append((f"ECC {device['ecc']} ", "bad bold"))
+    if device.get("error"):
+        line.append((f"{device['error']} ", "bad bold"))
+    reasons = device.get("throttle") or []
+    reasons = [reasons] if isinstance(reasons, str) else list(reasons)
+    slow = [str(r) for r in reasons if str(r).lower() not in _NORMAL_THROTTLE]
+    if slow:
+        line.append((f"throttled: {', '.join(slow).replace('_', ' ')} ", "warn bold"))
+    return line
+
+
+def _owners(device: dict[str, Any]) -> Line:
+    """Run and component of each process, each once; who is not of a run is named by pid."""
+    procs = device.get("procs") or []
+    if not procs:
+        return [("free", "dim")] if device.get("mem_used") is not None and device["mem_used"] < 1e9 else [("no process visible", "warn")]
+    line: Line = []
+    seen: set[str] = set()
+    for proc in procs:
+        run, component = proc.get("run"), proc.get("component")
+        text = (
+            f"{run} {component or ''}".strip() if run else f"pid {proc.get('pid')} {'of no run' if proc.get('visible') else 'not visible'}"
+        )
+        if text not in seen:
+            seen.add(text)
+            line += [(", ", "dim")] if line else []
+            line.append((text, "" if run else "warn bold"))
+    return line

@@ -1,0 +1,83 @@
+"""An incident in lines: what is wrong in plain words, how it is known, and what would mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, cut, fold
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import IncidentView, PodState
+    from bs4_console.tui.clock import Clock
+    from bs4_console.tui.views.playbook import PlaybookText
+
+_STATE = {"open": ("open", "bad bold"), "cleared": ("cleared by itself", "good"), "resolved": ("resolved, verified", "good bold")}
+
+
+def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
+    """Title, then what it is in one line."""
+    bad = incident.state == "open"
+    sign = ("✖" if incident.severity == "critical" else "▲") if bad else "✔"
+    role = "alarm" if bad and incident.severity == "critical" else "warn bold" if bad else "good bold"
+    offset = pod.link.clock_offset or 0.0
+    until = clock.wall() + offset if bad else incident.updated_t
+    word, state_role = _STATE.get(incident.state, (incident.state, "warn"))
+    facts: Line = [
+        (f" {incident.severity}", "bad" if incident.severity == "critical" else "warn"),
+        (f" · {_role(incident.role)} · {incident.failure}", ""),
+        (f" · {incident.run or pod.name}, attempt {incident.attempt}" if incident.attempt else f" · {incident.run or pod.name}", ""),
+        (f" · since {words.of_day(incident.opened_t - offset)} ({words.duration(until - incident.opened_t)})", "dim"),
+        (" · ", "dim"),
+        (word, state_role),
+    ]
+    title = fold(incident.title, width - 6, "bold")
+    lines: list[Line] = [[(f" {sign} ", role), (" ", ""), *title[0]]]
+    lines += [[("    ", ""), *line] for line in title[1:]]
+    return [*lines, cut(facts, width)]
+
+
+def _role(role: str) -> str:
+    return {"root": "root cause", "cascade": "caused by another", "symptom": "symptom", "warning": "warning"}.get(role, role)
+
+
+def evidence(incident: IncidentView, width: int) -> list[Line]:
+    """Where it was seen: source, file, line, and the text itself."""
+    lines: list[Line] = [[("HOW IT IS KNOWN", "head")]]
+    if incident.summary:
+        lines += fold(incident.summary, width)
+    for entry in incident.evidence:
+        lines += _seen(entry, width)
+    if not incident.evidence:
+        lines.append([("no line of a log: it was seen in processes, GPUs or files", "dim")])
+    for gap in incident.coverage:
+        lines.append([("not visible: ", "warn"), (str(gap), "")])
+    return [cut(line, width) for line in lines]
+
+
+def _seen(entry: dict[str, Any], width: int) -> list[Line]:
+    place = str(entry.get("file") or entry.get("stream") or "")
+    number = f":{entry['line']}" if entry.get("line") else ""
+    source = str(entry.get("source") or "")
+    room = max(12, width - len(source) - len(number) - 5)
+    if len(place) > room:
+        place = "…" + place[-(room - 1) :]
+    lines: list[Line] = [[("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]]
+    if entry.get("text"):
+        lines += fold(str(entry["text"]), width, "", 4)[:4]
+    return lines
+
+
+def would_do(text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int) -> list[Line]:
+    """The fix before there is a plan."""
+    if incident.playbook is None:
+        return [[("THE FIX", "head")], [("No playbook mends this by itself. ", ""), ("The evidence above is where to look.", "dim")]]
+    lines: list[Line] = [[("THE FIX ", "head"), (incident.playbook, "bold")]]
+    if text is not None:
+        lines += fold(text.explanation, width, "") if text.explanation else []
+        for number, step in enumerate(text.steps, 1):
+            lines.append([(f"{number}. ", "dim"), (step, "")])
+        if text.verify:
+            lines.append([("then ", "dim"), (text.verify, "")])
+    lines += [[], [(f" {keys['plan']} ", "key @plan"), ("asks the agent what exactly it would do now. That changes nothing.", "@plan")]]
+    return [cut(line, width) for line in lines]

@@ -1,0 +1,202 @@
+"""A run in lines: what it is, where it stands, what runs of it, and what needs a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.tui import status, words
+from bs4_console.tui.ink import Line, cut, spread, width_of
+from bs4_console.tui.views.fleet import newest, step_line
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import PodState, RunState
+    from bs4_console.tui.clock import Clock
+
+#: Order in which components are named; what is not here follows by name.
+COMPONENTS = ("launcher", "orchestrator", "trainer", "rank", "inference", "router", "engine", "worker", "env-server")
+#: The launcher last: it repeats what others wrote, and of a line that is written twice the first is shown.
+SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
+BAR, REST = "━", "─"
+
+
+def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
+    """Two lines: state and identity with link and age on the right; then the numbers of the run."""
+    how = status.of(pod, run)
+    attempt = run.view.attempt
+    left: Line = [(" ", ""), *how.line(), ("  ", ""), (run.name, "bold"), (f" on {pod.name}", "")]
+    if attempt:
+        left.append((f" · attempt {attempt.number}", "dim"))
+        if attempt.resume is not None:
+            left.append((f" from step {attempt.resume}", "dim"))
+    if run.view.adopted:
+        left.append((" · adopted", "dim"))
+    seen = status.age(pod, clock)
+    right = [*status.link_line(pod), ("  ", ""), *_age_of("data", seen), (" ", "")]
+    return [spread(left, right, width), cut(_numbers(pod, run, clock), width)]
+
+
+def _age_of(what: str, seen: float | None) -> Line:
+    return [(f"{what} ", "dim"), (words.old(seen), "warn bold" if seen is None or seen > words.FRESH_S else "good")]
+
+
+def _numbers(pod: PodState, run: RunState, clock: Clock) -> Line:
+    eta = run.eta_seconds() if not status.link_down(pod) else None
+    phrase = status.late(pod, run, clock)
+    throughput = newest(run.trainer_steps, "throughput")
+    line: Line = [(" step ", "dim"), *step_line(run, "bold")]
+    if run.view.max_steps and run.step is not None:
+        share = min(1.0, (run.step + 1) / run.view.max_steps)
+        line += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
+    line += [("   eta ", "dim"), (words.NONE if eta is None or phrase else words.duration(eta), "bold")]
+    line += [("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")]
+    if phrase:
+        line += [("   ", ""), (phrase, "warn bold")]
+    elif run.step_seen is not None:
+        line += [("   last step ", "dim"), (f"{words.duration(clock.mono() - run.step_seen)} ago", "")]
+    if throughput is not None:
+        line += [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
+    line += [("   ", ""), (run.view.trainer, "dim")]
+    return line
+
+
+def bar(share: float, width: int, role: str = "accent") -> Line:
+    """━━━━━━━───: a share of one. Thin lines: eight full blocks above each other would outshine what is wrong."""
+    full = round(min(max(share, 0.0), 1.0) * width)
+    return [(BAR * full, role), (REST * (width - full), "rule")]
+
+
+def host_line(pod: PodState, clock: Clock, width: int) -> Line:
+    """cpu, load, memory, /dev/shm, disks, and what cannot be seen."""
+    line = _host(pod.latest, width)
+    return cut(faded(line) if is_old(pod, clock) else line, width)
+
+
+def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
+    """The host at the time cursor."""
+    return cut(_host(sample or {}, width), width)
+
+
+def _host(record: dict[str, Any], width: int) -> Line:
+    host: dict[str, Any] = record.get("host") or {}
+    if not host:
+        return [(" host ", "head"), ("nothing received", "dim")]
+    line: Line = [(" host ", "head"), ("cpu ", "dim"), (words.whole_percent(host.get("cpu")), "")]
+    line += [(f" of {host['cores']} cores" if host.get("cores") and width >= 110 else "", "dim")]
+    line += _share("mem", host.get("mem_used"), host.get("mem_total"))
+    line += _share("shm", host.get("shm_used"), host.get("shm_total"))
+    for disk in host.get("disks") or []:
+        line += _share(str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
+        if disk.get("read_only"):
+            line.append((" READ-ONLY", "bad bold"))
+    hidden = [name.replace("_", " ") for name, how in (record.get("coverage") or {}).items() if how == "hidden"]
+    if hidden:
+        line += [("   not visible: ", "dim"), (", ".join(hidden), "warn")]
+    return line
+
+
+def is_old(pod: PodState, clock: Clock) -> bool:
+    """Whether what telemetry says is history by now."""
+    seen = status.age(pod, clock)
+    return seen is None or seen > words.FRESH_S
+
+
+def faded(line: Line) -> Line:
+    """Numbers that are not of now are grey, whatever they say."""
+    return [(text, role if role in ("head", "rule", "warn", "warn bold", "bad bold") else "dim") for text, role in line]
+
+
+def _share(name: str, used: float | None, total: float | None) -> Line:
+    share = words.percent(used, total)
+    line: Line = [(f"   {name} ", "dim")]
+    if share is None:
+        return [*line, (words.NONE, "dim")]
+    full = share >= status.FULL_PERCENT
+    line.append((f"{words.gib(used)}/{words.gib(total)}G", ""))
+    return [*line, (f" {share:.0f}%{' FULL' if full else ''}", "warn bold" if full else "dim")]
+
+
+def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
+    """launcher 812 · engine 830 · ...; a dead one is marked. When the data is old it says what was seen, and nothing is green."""
+    line: Line = [(" procs", "head")]
+    old = is_old(pod, clock)
+    if old and run.components:
+        line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
+    if not run.components:
+        return [*line, (" none seen" if run.alive else " none: the run is not alive", "dim")]
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for component in run.components:
+        grouped.setdefault(component.get("component") or "other", []).append(component)
+    order = {name: i for i, name in enumerate(COMPONENTS)}
+    for name in sorted(grouped, key=lambda n: (order.get(n, 99), n)):
+        part = _component(name, grouped[name], width >= 100)
+        line += faded(part) if old else part
+    return cut(line, width)
+
+
+def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
+    dead = [c for c in found if c.get("state") in ("dead", "zombie", "Z", "X", "gone")]
+    stopped = [c for c in found if c.get("state") in ("stopped", "T", "t")]
+    line: Line = [("  ", ""), ("✖" if dead else "‖" if stopped else "●", "bad bold" if dead else "warn bold" if stopped else "good")]
+    line.append((f" {name}", "bold" if dead or stopped else ""))
+    if len(found) == 1:
+        line.append((f" {found[0].get('pid')}" if pids else "", "dim"))
+    else:
+        line.append((f" ×{len(found)}", "dim"))
+    if dead:
+        line.append((" dead" if len(dead) == len(found) else f" {len(dead)} dead", "bad bold"))
+    elif stopped:
+        line.append((" stopped" if len(stopped) == len(found) else f" {len(stopped)} stopped", "warn bold"))
+    return line
+
+
+def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3) -> list[Line]:
+    """What is wrong and the key to press, one line each; nothing when all is well."""
+    lines: list[Line] = []
+    if status.link_down(pod):
+        left: Line = [
+            (" ? ", "caution"),
+            (f" {pod.name} {status.link_words(pod, clock)}.", "warn bold"),
+            (" The run is not judged by that.", ""),
+        ]
+        lines.append(spread(cut(left, width - 18), [(keys["retry"], "key @retry"), (" reconnect ", "@retry")], width))
+    for incident in pod.ledger.open_incidents(run.name):
+        sign = "✖" if incident.severity == "critical" else "▲"
+        role = "bad bold" if incident.severity == "critical" else "warn bold"
+        left = [(f" {sign} ", "alarm" if sign == "✖" else "warn bold"), (f" {incident.title}", role)]
+        left.append((f"  {words.duration(clock.wall() - incident.opened_t)}", "dim"))
+        tail = _incident_key(pod, incident.playbook, run.name, keys)
+        if incident.summary and width - width_of(left) - width_of(tail) > 30:
+            left.append((f"  {incident.summary}", "dim"))
+        lines.append(spread(cut(left, max(10, width - width_of(tail) - 1)), tail, width))
+    return lines[:most]
+
+
+def moment_line(pod: PodState, step: int, t: float, clock: Clock, keys: dict[str, str], width: int) -> Line:
+    """Where the time cursor stands, and how to move it."""
+    offset = pod.link.clock_offset or 0.0
+    ago = words.duration(clock.wall() - (t - offset))
+    left: Line = [(" ⌖ ", "caution"), (f" step {step} at {words.of_day(t - offset, seconds=True)}, {ago} ago", "bold")]
+    right: Line = [(keys["earlier"], "key @earlier"), (" ", ""), (keys["later"], "key @later"), (" move  ", "dim")]
+    right += [(keys["moment"], "key @moment"), (" back to now ", "@moment")]
+    return spread(left, right, width)
+
+
+def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str, str]) -> Line:
+    if status.fixing(pod, run):
+        return [("↻ fix is running  ", "accent bold"), (keys["incident"], "key @incident"), (" watch ", "@incident")]
+    ready = any(p.run == run and p.playbook == playbook and not p.refused for p in pod.ledger.plans.values())
+    return [(keys["incident"], "key @incident"), (" see the plan " if ready else " evidence and fix ", "@incident")]
+
+
+def sources(pod: PodState, run: str) -> list[str]:
+    """Log streams of the run, the usual ones first."""
+    prefix = f"log/{run}/"
+    found = [name for name in pod.streams if name.startswith(prefix)]
+    order = {name: i for i, name in enumerate(SOURCES)}
+    return sorted(found, key=lambda name: (order.get(name.removeprefix(prefix), 99), name))
+
+
+def short(stream: str) -> str:
+    """A stream's source as the column shows it."""
+    name = stream.rpartition("/")[2]
+    return {"orchestrator": "orch", "inference": "infer"}.get(name, name)

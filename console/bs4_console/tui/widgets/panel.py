@@ -1,0 +1,58 @@
+"""A widget that shows lines, and repaints only those that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from textual.geometry import Region, Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from bs4_console.tui.ink import Ink, Line
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+
+class Panel(Widget):
+    """`show(lines)` replaces the content. With `height: auto` it is as tall as its lines."""
+
+    DEFAULT_CSS = "Panel { height: auto; }"
+    ALLOW_SELECT = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None, fill: str = "") -> None:  # noqa: A002 (Textual's own name)
+        super().__init__(id=id, classes=classes)
+        self.lines: list[Line] = []
+        self._fill = fill
+        self._drawn: tuple[object, int] = (None, -1)
+        self._strips: dict[int, Strip] = {}
+
+    @property
+    def ink(self) -> Ink:
+        return cast("ConsoleApp", self.app).ink
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Nothing is painted for a line that is as it was: an idle screen sends no byte."""
+        before, self.lines = self.lines, list(lines)
+        if len(before) != len(self.lines):
+            self._strips.clear()
+            self.refresh(layout=self.styles.height is not None and self.styles.height.is_auto)
+            return
+        for y, (old, new) in enumerate(zip(before, self.lines, strict=True)):
+            if old != new:
+                self._strips.pop(y, None)
+                self.refresh(Region(0, y, max(1, self.size.width), 1))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.lines)
+
+    def render_line(self, y: int) -> Strip:
+        if self._drawn != (self.ink, self.size.width):
+            self._strips.clear()
+            self._drawn = (self.ink, self.size.width)
+        strip = self._strips.get(y)
+        if strip is None:
+            line = self.lines[y] if y < len(self.lines) else []
+            strip = self._strips[y] = self.ink.strip(line, self.size.width, self._fill).apply_style(self.rich_style)
+        return strip

@@ -1,0 +1,149 @@
+"""A table of lines with a cursor, drawn row by row: only visible rows cost anything, only changed ones are repainted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from bs4_console.tui.ink import Line, pad, width_of
+from bs4_console.tui.views.fleet import Column, Row
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+GAP = 2
+
+
+class RowTable(ScrollView, can_focus=True):
+    """The first line is the heading and stays. The cursor stands on a key, not on a position: a row that moves takes it along."""
+
+    DEFAULT_CSS = """
+    RowTable { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    """
+    ALLOW_SELECT = False
+    # With priority, as all keys of the app: they act in the order in which they were pressed.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, priority=True, id="table.up"),
+        Binding("down,j", "move(1)", "Down", show=False, priority=True, id="table.down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, priority=True, id="table.page-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, priority=True, id="table.page-down"),
+        Binding("home,g", "move(-1000000)", "First", show=False, priority=True, id="table.first"),
+        Binding("end,G", "move(1000000)", "Last", show=False, priority=True, id="table.last"),
+    ]
+    cursor: reactive[tuple[str, str] | None] = reactive(None, init=False)
+
+    class Moved(Message):
+        """The cursor stands on another row."""
+
+    class Opened(Message):
+        """The row under the cursor was clicked twice."""
+
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 (Textual's own name)
+        super().__init__(id=id)
+        self._columns = columns
+        self.rows: list[Row] = []
+        self._at: dict[tuple[str, str], int] = {}
+        self._widths: list[tuple[Column, int]] = []
+
+    @property
+    def index(self) -> int:
+        """Position of the cursor; 0 when its row is gone."""
+        return self._at.get(self.cursor, 0) if self.cursor else 0
+
+    @property
+    def selected(self) -> Row | None:
+        return self.rows[self.index] if self.rows else None
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """The rows as they are now; repaints what differs."""
+        before, widths = self.rows, self._widths
+        index = self.index
+        self.rows = list(rows)
+        self._at = {row.key: i for i, row in enumerate(self.rows)}
+        self._widths = self._fit(self.size.width - 1)
+        if self.cursor not in self._at:
+            self.set_reactive(RowTable.cursor, self.rows[min(index, len(self.rows) - 1)].key if self.rows else None)
+        self.virtual_size = Size(self.size.width, len(self.rows) + 1)
+        if len(before) != len(self.rows) or widths != self._widths:
+            self.refresh()
+        else:
+            for i, (old, new) in enumerate(zip(before, self.rows, strict=True)):
+                if old is not new and old != new:
+                    self.refresh_lines(i + 1)
+        if index != self.index:
+            self.refresh()
+            self._reveal()
+
+    def watch_cursor(self) -> None:
+        self.refresh()
+        self._reveal()
+        self.post_message(self.Moved())
+
+    def on_resize(self) -> None:
+        self.show(self.rows)
+        self.refresh()
+
+    def action_move(self, by: int) -> None:
+        if self.rows:
+            self.cursor = self.rows[min(max(self.index + by, 0), len(self.rows) - 1)].key
+
+    def action_page(self, direction: int) -> None:
+        self.action_move(direction * max(1, self.size.height - 2))
+
+    def on_click(self, event: Click) -> None:
+        row = event.y - 1 + round(self.scroll_y)
+        if event.y < 1 or not 0 <= row < len(self.rows):
+            return
+        self.cursor = self.rows[row].key
+        if event.chain == 2:
+            self.post_message(self.Opened())
+
+    def _reveal(self) -> None:
+        top, height = round(self.scroll_y), self.size.height - 1
+        if self.index < top:
+            self.scroll_to(y=self.index, animate=False)
+        elif height > 0 and self.index >= top + height:
+            self.scroll_to(y=self.index - height + 1, animate=False)
+
+    def _fit(self, width: int) -> list[tuple[Column, int]]:
+        """Columns that fit, with widths: each as wide as its content up to its most, the least important ones dropped until the last
+        column keeps a readable rest."""
+        sizes = {c.id: self._natural(c) for c in self._columns}
+        kept = sorted(self._columns, key=lambda c: -c.importance)
+        while len(kept) > 1 and sum((sizes[c.id] if c.most else min(sizes[c.id], c.least)) + GAP for c in kept) - GAP > width:
+            kept.pop()
+        taken = sum(sizes[c.id] + GAP for c in kept if c.most)
+        return [(c, sizes[c.id] if c.most else max(0, width - taken)) for c in self._columns if c in kept]
+
+    def _natural(self, column: Column) -> int:
+        content = max((width_of(row.cells.get(column.id, [])) for row in self.rows), default=0)
+        return max(column.least if column.most else 0, len(column.title), min(content, column.most or content))
+
+    def render_line(self, y: int) -> Strip:
+        ink = cast("ConsoleApp", self.app).ink
+        width = self.size.width
+        if y == 0:
+            return ink.strip([(" ", ""), *self._join([pad([(c.title, "head")], w, c.align) for c, w in self._widths])], width).apply_style(
+                self.rich_style
+            )
+        index = y - 1 + round(self.scroll_y)
+        if index >= len(self.rows):
+            return Strip.blank(width, self.rich_style)
+        row = self.rows[index]
+        line = [(" ", ""), *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths])]
+        return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(self.rich_style)
+
+    @staticmethod
+    def _join(cells: list[Line]) -> Line:
+        line: Line = []
+        for cell in cells:
+            line += [(" " * GAP, ""), *cell] if line else cell
+        return line

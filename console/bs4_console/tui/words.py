@@ -1,0 +1,109 @@
+"""Numbers as a tired person reads them: short, aligned, never a false precision."""
+
+from __future__ import annotations
+
+import time
+
+#: Below this many seconds an age reads "now": telemetry comes once a second and a read waits a round trip.
+FRESH_S = 5.0
+
+NONE = "–"
+
+
+def duration(seconds: float) -> str:
+    """8s, 1m12s, 3h05m, 2d04h: two units at most."""
+    s = int(max(0.0, seconds))
+    if s < 60:
+        return f"{s}s"
+    if s < 3600:
+        return f"{s // 60}m{s % 60:02}s"
+    if s < 86400:
+        return f"{s // 3600}h{s % 3600 // 60:02}m"
+    return f"{s // 86400}d{s % 86400 // 3600:02}h"
+
+
+def pace(seconds: float | None) -> str:
+    """A step's duration: 0.83s, 14.2s, 3m05s."""
+    if seconds is None:
+        return NONE
+    if seconds < 10:
+        return f"{seconds:.2f}s"
+    return f"{seconds:.1f}s" if seconds < 100 else duration(seconds)
+
+
+def age(seconds: float | None) -> str:
+    """now, 12s, 3m, 2h: one unit, because it only has to say how far to trust a number."""
+    if seconds is None:
+        return "never"
+    if seconds < FRESH_S:
+        return "now"
+    if seconds < 60:
+        return f"{int(seconds)}s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)}m"
+    if seconds < 86400:
+        return f"{int(seconds // 3600)}h"
+    return f"{int(seconds // 86400)}d"
+
+
+def old(seconds: float | None) -> str:
+    """As a sentence's end: "now", "3m old", "never seen"."""
+    if seconds is None:
+        return "never seen"
+    return "now" if seconds < FRESH_S else f"{age(seconds)} old"
+
+
+def of_day(wall: float, seconds: bool = False) -> str:
+    """Local time of day: 03:12 or 03:12:41."""
+    return time.strftime("%H:%M:%S" if seconds else "%H:%M", time.localtime(wall))
+
+
+def size(count: float | None) -> str:
+    """512 B, 9.8 KiB, 62.1 GiB."""
+    if count is None:
+        return NONE
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def gib(count: float | None) -> str:
+    """Whole GiB without a unit, for columns: 62."""
+    return NONE if count is None else f"{count / (1 << 30):.0f}"
+
+
+def percent(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else 100.0 * part / whole
+
+
+def whole_percent(value: float | None) -> str:
+    return NONE if value is None else f"{value:.0f}%"
+
+
+def number(value: float | None) -> str:
+    """A metric in at most seven characters: 0.4120, 12.31, 3.0e-06."""
+    if value is None:
+        return NONE
+    magnitude = abs(value)
+    if magnitude == 0 or 0.001 <= magnitude < 10:
+        return f"{value:.4f}"
+    if magnitude < 0.001 or magnitude >= 100_000:
+        return f"{value:.1e}"
+    return f"{value:.2f}" if magnitude < 1000 else f"{value:.0f}"
+
+
+def clip(text: str, width: int) -> str:
+    """Cut with an ellipsis; for text of single-cell characters."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def count(n: int, noun: str) -> str:
+    """1 process, 3 processes, 2 directories."""
+    if n == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{n:,} {noun[:-1]}ies"
+    return f"{n:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"

@@ -1,0 +1,29 @@
+"""A terminal that is the same everywhere: UTC, colours, no SSH, no clipboard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension  # type: ignore[import-untyped]
+
+from tests.console.tui.driving import quiet
+
+# syrupy 4.9 renamed the attribute that the plugin (1.0.0) sets; without this the pictures are called .raw and nothing shows them.
+SVGImageExtension.file_extension = "svg"
+
+_LEAKS = ("NO_COLOR", "SSH_CONNECTION", "TMUX", "DISPLAY", "WAYLAND_DISPLAY", "COLORTERM", "TEXTUAL_THEME")
+
+
+@pytest.fixture(autouse=True)
+def same_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in _LEAKS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    for module in ("textual.app", "textual.pilot"):
+        monkeypatch.setattr(f"{module}.wait_for_idle", quiet)
+    yield
+    monkeypatch.undo()
+    time.tzset()

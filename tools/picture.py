@@ -1,0 +1,140 @@
+"""Pictures of every screen, and docs/commands.md: `python tools/picture.py` writes them all anew.
+
+The screens are drawn by the real app over the frozen pods of tests/console/tui/fixtures.py, so a picture changes only when the screen
+does. SVG always; PNG too where rsvg-convert (Debian: librsvg2-bin) is there, best with fonts-firacode and fonts-symbola (braille).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "docs" / "pictures"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """`scene`: a function of the fixtures. `keys`: pressed in turn; `:text` is typed into the command line."""
+
+    name: str
+    scene: str
+    size: tuple[int, int] = (120, 36)
+    keys: tuple[str, ...] = ()
+    theme: str = ""
+    no_colour: bool = False
+    png: bool = False
+    """Also as PNG (a tenth of a megabyte and more each, so only what the README shows): for viewers without SVG."""
+
+
+PICTURES = (
+    Picture("fleet", "everything", (130, 28), png=True),
+    Picture("fleet-80x24", "everything", (80, 24)),
+    Picture("run", "healthy", (130, 42), ("enter",), png=True),
+    Picture("run-stuck", "desync", (130, 42), ("enter",)),
+    Picture("run-80x24", "desync", (80, 24), ("enter",)),
+    Picture("time-cursor", "healthy", (130, 42), ("enter", ":at 180", "~log"), png=True),
+    Picture("run-stale-gpus", "stale_gpus", (120, 34), ("enter",)),
+    Picture("incident", "desync", (110, 34), ("i",)),
+    Picture("plan", "planned", (110, 46), ("i",), png=True),
+    Picture("confirm", "planned", (110, 46), ("i", "r")),
+    Picture("action", "acting", (110, 36), ("i",)),
+    Picture("recovered", "acting", (110, 36), ("i", "!recovered"), png=True),
+    Picture("logs", "healthy", (130, 36), ("l",)),
+    Picture("logs-filter", "desync", (110, 24), ("l", "/async barrier|Timeout", "space")),
+    Picture("command-line", "everything", (110, 24), (":run ",)),
+    Picture("first-contact", "first_contact", (110, 24)),
+    Picture("help", "healthy", (120, 44), ("question_mark",)),
+    Picture("fleet-light", "everything", (130, 24), (), "textual-light"),
+    Picture("fleet-no-colour", "everything", (130, 24), (), "", True),
+)
+
+
+def cells(svg: str) -> str:
+    """Every character at its own x, for librsvg only: it knows neither textLength nor lists of x, so the text would drift from its cells
+    and a glyph from a fallback font (braille, blocks) would shift the rest."""
+    return re.sub(r'<text class="([^"]*-r\d+)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>([^<]*)</text>', _spaced, svg)
+
+
+def _spaced(found: re.Match[str]) -> str:
+    from rich.cells import cell_len
+
+    style, x, y, length, rest, text = found.groups()
+    plain = html.unescape(text)
+    width, at = float(length) / max(1, cell_len(plain)), float(x)
+    spans = []
+    for character in plain:
+        if not character.isspace():
+            spans.append(f'<tspan x="{at:.1f}">{html.escape(character)}</tspan>')
+        at += width * cell_len(character)
+    return f'<text class="{style}" y="{y}"{rest}>{"".join(spans)}</text>'
+
+
+async def take(picture: Picture) -> str:
+    """The screen as SVG."""
+    from tests.console.tui import fixtures
+    from tests.console.tui.driving import drive
+
+    from bs4_console.tui.app import ConsoleApp
+
+    made = getattr(fixtures, picture.scene)()
+    sessions = made if isinstance(made, list) else [made]
+    os.environ.pop("NO_COLOR", None)
+    if picture.no_colour:
+        os.environ["NO_COLOR"] = "1"
+    app = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+    os.environ.pop("NO_COLOR", None)
+    async with app.run_test(size=picture.size) as pilot:
+        if picture.theme:
+            app.theme = picture.theme
+        await drive(pilot, sessions, picture.keys)
+        return app.export_screenshot(title="bs4-console")
+
+
+def write(picture: Picture, directory: Path, *, png: bool = False) -> list[Path]:
+    """The files that were written."""
+    drawn = asyncio.run(take(picture)).replace("<svg ", '<svg xml:space="preserve" ', 1)
+    # The fonts of this machine: a picture in a README must not fetch anything.
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    svg = directory / f"{picture.name}.svg"
+    svg.write_text(drawn, encoding="utf-8")
+    if not (png or picture.png) or shutil.which("rsvg-convert") is None:
+        return [svg]
+    pixels = svg.with_suffix(".png")
+    subprocess.run(["rsvg-convert", "--output", str(pixels)], input=cells(drawn).encode(), check=True)
+    return [svg, pixels]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="pictures to take; all when none is named")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--png", action="store_true", help="all of them as PNG too, to look at")
+    arguments = parser.parse_args(argv)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    sys.path[:0] = [str(ROOT), str(ROOT / "console"), str(ROOT / "agents")]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for picture in PICTURES:
+        if not arguments.names or picture.name in arguments.names:
+            print(*(path.name for path in write(picture, arguments.out, png=arguments.png)))
+    if not arguments.names:
+        from bs4_console.tui import commands
+
+        (ROOT / "docs" / "commands.md").write_text(commands.markdown(), encoding="utf-8")
+        print("commands.md")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
