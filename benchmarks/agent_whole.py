@@ -1,0 +1,115 @@
+"""What the whole agent costs a pod: CPU of one core and resident memory, deployed over SSH, with 8 GPUs, 1 Hz and quiet logs.
+
+    python benchmarks/agent_whole.py [seconds]
+
+A practice pod with 8 simulated GPUs runs a miniature run whose first step takes an hour, so that its processes, its GPU memory and its five
+logs are there and nothing is written. The agent is the deployed bundle, as the console starts it. It is measured alone and then with a
+console attached, beside an interpreter of the same kind that only sleeps. The first 70 s are left out: processes are looked at more often
+in their first minute, and a run lives for hours. A real driver's own time per call is not in it: the simulated one answers at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bs4_console.demo import faults
+from bs4_console.demo import pod as practice
+from bs4_console.demo.stage import Stage, connect
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "benchmarks" / "results" / "agent_whole.json"
+GPUS = 8
+BUDGET = {"cpu_percent": 0.5, "rss_mb": 30.0}
+WARM_UP_S = 70.0
+
+
+def cpu_seconds(pid: int) -> float:
+    """By the scheduler's own count, in nanoseconds; threads that have ended are missing, so the clock ticks are asked as well."""
+    running = 0.0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            running += int((task / "schedstat").read_text().split()[0]) / 1e9
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return max(running, ticks)
+
+
+def memory_mb(pid: int) -> dict[str, float]:
+    sizes = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name in ("Rss", "Pss", "Private_Dirty"):
+            sizes[f"{name.lower()}_mb"] = round(int(rest.split()[0]) * 1024 / 1e6, 1)
+    return sizes
+
+
+async def measure(pid: int, seconds: float) -> dict[str, float]:
+    start, before = time.monotonic(), cpu_seconds(pid)
+    await asyncio.sleep(seconds)
+    used, elapsed = cpu_seconds(pid) - before, time.monotonic() - start
+    return {"cpu_percent": round(100 * used / elapsed, 3), **memory_mb(pid)}
+
+
+async def main(seconds: float, hold: bool) -> int:
+    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
+        root = Path(directory)
+        pod = await practice.start("bench", "2026-01", root / "p", gpus=GPUS, step_seconds=3600.0)
+        bare = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(100000)"])
+        try:
+            session = connect(pod, root / "known_hosts")
+            life = asyncio.create_task(session.run())
+            await session.synced(60)
+            stage = Stage(pod, session, "prime-rl-2026-01")
+            await stage.launch(wait=False)
+            await faults.wait_for(pod, "rank", 1, 60)
+            agent = int(session.state.hello["pid"])
+            await asyncio.sleep(3.0)
+            life.cancel()
+            await asyncio.gather(life, return_exceptions=True)
+            if hold:
+                print(f"agent pid {agent}; Enter ends", flush=True)
+                await asyncio.to_thread(sys.stdin.readline)
+                return 0
+            await asyncio.sleep(WARM_UP_S)
+            alone, beside = await asyncio.gather(measure(agent, seconds), measure(bare.pid, seconds))
+            life = asyncio.create_task(session.run())
+            await session.synced(60)
+            attached = await measure(agent, seconds)
+            members = sum(len(run["components"]) for run in session.state.latest["runs"])
+            life.cancel()
+            await asyncio.gather(life, return_exceptions=True)
+        finally:
+            bare.kill()
+            bare.wait()
+            await pod.stop()
+    result: dict[str, Any] = {
+        "schema": "bs4.agent-whole/1",
+        "seconds": seconds,
+        "alone": alone,
+        "with_a_console": attached,
+        "bare_python": beside,
+        "gpus": GPUS,
+        "members": members,
+        "python": sys.version.split()[0],
+        "budget": BUDGET,
+        "within_budget": all(alone[name] <= limit for name, limit in BUDGET.items()),
+    }
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+    return 0 if result["within_budget"] else 1
+
+
+if __name__ == "__main__":
+    hold = "--hold" in sys.argv  # for a profiler
+    numbers = [float(word) for word in sys.argv[1:] if not word.startswith("-")]
+    sys.exit(asyncio.run(main(numbers[0] if numbers else 60.0, hold)))
