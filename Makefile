@@ -1,0 +1,62 @@
+# Every target sets itself up: a fresh machine needs Python 3.11+, pip and make, nothing else.
+# Which one: default python3, or the newest there is when that is too old.
+PYTHON ?=
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+WHEELS := build/wheels/.ready
+
+.PHONY: demo test test-long test-gpu check format setup system lock wheel bench clean
+
+# Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
+demo: $(STAMP) $(WHEELS)
+	$(BIN)/bs4-console demo
+
+test: system $(STAMP) $(WHEELS) check
+	$(BIN)/python -m pytest -m "not long and not gpu"
+
+test-long: system $(STAMP) $(WHEELS)
+	$(BIN)/python -m pytest -m "long and not gpu" --timeout 900
+
+# Compares telemetry and process ownership with nvidia-smi, on a machine with a real NVIDIA driver.
+test-gpu: $(STAMP) $(WHEELS)
+	$(BIN)/python -m pytest -m gpu
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy console/bs4_console tools benchmarks
+	$(BIN)/mypy --python-version 3.10 agents/bs4_agent
+	$(BIN)/lint-imports
+	$(BIN)/bs4-console playbook lint
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+setup: $(STAMP) $(WHEELS)
+
+$(STAMP): pyproject.toml requirements.lock tools/environment.sh
+	@sh tools/environment.sh $(VENV) $(PYTHON)
+	@touch $(STAMP)
+
+# The wheels that travel to pods, pinned by hash in agents/bundle.lock.
+$(WHEELS): agents/bundle.lock tools/build_bundle.py $(STAMP)
+	@$(BIN)/python tools/build_bundle.py --fetch
+	@touch $(WHEELS)
+
+# What the tests use beside Python. As root on Debian it is installed; elsewhere the tests that need it say so and are skipped.
+system:
+	@sh tools/system_packages.sh
+
+# Pins every dependency, with hashes, for the machine kinds the project supports.
+lock:
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --group dev pyproject.toml -o requirements.lock
+
+wheel: $(STAMP) $(WHEELS)
+	$(BIN)/python tools/build_bundle.py
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist
+
+clean:
+	rm -rf $(VENV) build dist
