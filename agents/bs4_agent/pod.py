@@ -233,7 +233,7 @@ class Pod:
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
         """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What was found, as data."""
         found = []
-        for candidate in adopt.candidates(self.runs, self.table.snapshot(SHARED_PASS_S)):
+        for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
             run = adopt.adopt(self.runs, candidate, name) if pid in (None, candidate.root.pid) else None
             found.append(
                 {

@@ -16,8 +16,9 @@ from bs4_agent.trainers.base import LogLine
 
 #: Seconds between two looks. A look costs a few milliseconds; the shortest hold time of a detector is 5 s.
 LOOK_S = 2.0
-#: Seconds between two searches for runs that were started by hand.
-ADOPT_S = 5.0
+#: Seconds between two searches for runs that were started by hand. One that fails at its start lives for about 10 s (26 s on the real
+#: current launcher): it must be seen before.
+ADOPT_S = 3.0
 
 
 class Watcher:

@@ -43,7 +43,9 @@ class Broken:
     def attempt_keys(self) -> list[str]:
         """The action that started each attempt of the run, oldest first, from the pod's disk."""
         places = (self.home / ".bs4" / "runs" / self.plan.run / "attempts").iterdir()
-        return [json.loads((place / "spec.json").read_text()).get("key", "") for place in sorted(places, key=lambda p: int(p.name))]
+        # An agent that dies between making the directory and writing its spec leaves an empty one: a number that is never used.
+        started = sorted((place for place in places if (place / "spec.json").exists()), key=lambda place: int(place.name))
+        return [json.loads((place / "spec.json").read_text()).get("key", "") for place in started]
 
     def check_recovered(self, key: str, scratch: Path) -> list[dict[str, Any]]:
         """Nothing was done twice, nothing is lost, and the journal tells it. The action's records."""

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.demo import faults
-from bs4_console.demo.stage import Stage
+from bs4_console.demo.stage import Stage, StageError
 
 BOTH = ("prime-rl-2026-01", "prime-rl")
 #: Finished steps before a fault; the miniature's configs checkpoint every fifth step, so one complete checkpoint is there.
 WARM_UP = 7
+#: A run that fails within seconds of a start by hand may be missed by the agent, which looks for such starts every 3 s.
+HAND_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,14 @@ async def resume_latest(stage: Stage) -> None:
     faults.put_checkpoint(stage.pod, complete + 2, ["orchestrator"])
     # By hand, as people do it: the console itself never passes a bare --resume.
     command = ["uv", "run", "rl", "@", "configs/rl.toml", "--output-dir", "outputs", "--run.name", "demo", "--resume"]
-    await stage.pod.spawn(command)
+    known = len(stage.session.state.runs["demo"].view.attempts)
+    for _ in range(HAND_STARTS):
+        await stage.pod.spawn(command)
+        try:
+            await stage.until(lambda: len(stage.session.state.runs["demo"].view.attempts) > known, 15, "the agent's notice of it")
+        except StageError:
+            continue  # it was gone before the agent looked; a person would try again too
+        return
 
 
 def _complete(stage: Stage) -> int:
