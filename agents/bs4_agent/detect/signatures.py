@@ -7,7 +7,7 @@ source is refused when a playbook is compiled.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,6 @@ class Signature:
         if self.logger is not None and not self.logger.search(line.logger):
             return False
         return self.pattern.search(line.text[:LINE_CAP]) is not None
-
-
-def first_match(signatures: Iterable[Signature], source: str, line: LogLine) -> Signature | None:
-    return next((signature for signature in signatures if signature.matches(source, line)), None)
 
 
 def finding(signature: Signature, meta: Mapping[str, Any], run: str, attempt: int, evidence: Mapping[str, Any]) -> Finding:
