@@ -141,6 +141,6 @@ def pod(pods: Pods) -> Iterator[TestPod]:
     made.close()
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def summary(terminalreporter: Any) -> None:
     for maker in _session:
         terminalreporter.write_line(maker.describe())
