@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test test-long test-gpu check format setup system lock wheel bench clean
+.PHONY: demo test test-long test-gpu score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
+# On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
 demo: $(STAMP) $(WHEELS)
 	$(BIN)/bs4-console demo
 
@@ -17,6 +18,10 @@ test: system $(STAMP) $(WHEELS) check
 
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not gpu" --timeout 900
+
+# How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
+score: $(STAMP)
+	$(BIN)/python tools/score.py
 
 # Compares telemetry and process ownership with nvidia-smi, on a machine with a real NVIDIA driver.
 test-gpu: $(STAMP) $(WHEELS)

@@ -8,14 +8,21 @@ ratio to the first:
 * cat: `cat FILE` into a pipe that is read here in 64 KiB pieces and thrown away (what `ssh pod cat FILE` does, without ssh)
 * socket: one client of the agent's socket, a read of 256 KiB after the other
 * attach: the same through `attach` (the console's real way but for ssh), with the console's own Channel
+
+    .venv/bin/python benchmarks/streams.py --flood 60 [--rate 100000] [--json FILE]
+
+Two pods whose logs together grow by `rate` lines a second and are rotated on the way, followed by the feed that fills the log view.
+Then everything is read back: the hash of each log's whole range must be the writer's, and lines asked for by number must be those lines.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -24,6 +31,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bs4_agent.endpoint import connect
 from bs4_agent.handover import Build, write_record
@@ -33,6 +41,8 @@ from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import Decoder, Frame, encode
 from bs4_console.core.channel import Channel
+from bs4_console.core.log_feed import LogFeed
+from bs4_console.core.log_store import LogStore
 
 
 def make_log(path: Path, megabytes: int) -> int:
@@ -111,14 +121,148 @@ def serve(home: Home) -> None:
     """The agent, as its own process."""
     settings = json.loads((home.root / "bench.json").read_text())
     streams = Streams()
-    log = LogStream("log/bench/t", home.root / "archive", home.root / "bench-state.json")
-    log.follow(Path(settings["log"]), 1)
-    streams.add("log/bench/t", log)
+    for name, path in settings["logs"].items():
+        log = LogStream(f"log/bench/{name}", home.root / "archive", home.root / f"{name}-state.json")
+        log.follow(Path(path), 1)
+        streams.add(log.name, log)
     server = Server(home.socket("bench"), streams, lambda action, who: {}, lambda: {"agent": "bench"})
     server.bind()
     write_record(home, server.path, Build("0.0.0", 0, "bench"))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()
+
+
+class Pod:
+    """An agent in a process of its own, and a channel to it. `reader` is what a LogFeed asks."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name, self.home, self.log = name, Home(root / name / "home"), root / name / "trainer.log"
+        self.home.create()
+        self.log.touch()
+        (self.home.root / "bench.json").write_text(json.dumps({"logs": {name: str(self.log)}}))
+        self.agent = subprocess.Popen([sys.executable, __file__, "--serve", str(self.home.root)], stdin=subprocess.PIPE)
+        while not self.home.agent_record.exists():
+            time.sleep(0.01)
+        self.store = LogStore()
+        self.feed = LogFeed(self, self.store, lambda: None)
+
+    @property
+    def stream(self) -> str:
+        return f"log/bench/{self.name}"
+
+    async def connect(self) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bs4_agent", "attach"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "BS4_HOME": str(self.home.root)},
+            limit=1 << 20,
+        )
+        self.channel = await Channel.open(AttachDuplex(process), "benchmark", "benchmark")
+
+    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
+        return await self.channel.read(stream, cursor, limit=limit, wait=wait, seen=seen)
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        return await self.channel.query(stream, op, **parameters)
+
+    async def read_back(self) -> tuple[str, int]:
+        """(SHA-256 of the whole stream, its lines)."""
+        digest, lines, cursor = hashlib.sha256(), 0, "start"
+        while True:
+            chunk = await self.channel.read(self.stream, cursor)
+            if chunk.gap is not None:
+                raise SystemExit(f"{self.name}: {chunk.gap}")
+            digest.update(chunk.data)
+            lines += chunk.data.count(b"\n")
+            cursor = chunk.next
+            if not chunk.more:
+                return digest.hexdigest(), lines
+
+    async def line(self, number: int) -> bytes:
+        arguments: dict[str, Any] = {"line": number}
+        while (answer := await self.channel.query(self.stream, "seek-line", **arguments))["next"] is not None:
+            arguments = answer["next"]
+        return (await self.channel.read(self.stream, answer["cursor"], limit=200)).data.split(b"\n")[0]
+
+    async def close(self) -> None:
+        await self.channel.close()
+        self.agent.communicate()
+
+
+def write_flood(path: Path, rate: int, seconds: float, rotate: int) -> None:
+    """`rate` lines a second in twenty writes; prints the hash and the number of what was written. Rotated as logrotate does it."""
+    digest, n, files = hashlib.sha256(), 0, 0
+    handle = path.open("ab", buffering=0)
+    began = time.monotonic()
+    while (now := time.monotonic() - began) < seconds:
+        lines = max(0, int(now * rate) - n)
+        data = b"".join(
+            b"21:%02d:%02d    INFO line %d of the flood, as long as a trainer's own lines are: loss 0.0012 entropy 0.3603\n"
+            % (n // rate // 60 % 60, n // rate % 60, n + i)
+            for i in range(lines)
+        )
+        handle.write(data)
+        digest.update(data)
+        n += lines
+        if handle.tell() > rotate:
+            files += 1
+            path.rename(path.with_name(f"{path.name}.{files}"))
+            handle = path.open("ab", buffering=0)
+        time.sleep(max(0.0, 0.05 - (time.monotonic() - began - now)))
+    print(json.dumps({"sha256": digest.hexdigest(), "lines": n, "files": files + 1}))
+
+
+def rss() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
+    pods = [Pod(root, name) for name in ("one", "two")]
+    for pod in pods:
+        await pod.connect()
+    followers = [asyncio.create_task(pod.feed.run([pod.stream])) for pod in pods]
+    argv = [sys.executable, __file__, "--rate", str(rate // 2), "--flood", str(seconds), "--write"]
+    writers = [await asyncio.create_subprocess_exec(*argv, str(pod.log), stdout=asyncio.subprocess.PIPE) for pod in pods]
+    memory, cpu, late = [], time.process_time(), 0.0
+    for _ in range(int(seconds)):
+        began = time.monotonic()
+        await asyncio.sleep(1.0)
+        late = max(late, time.monotonic() - began - 1.0)
+        memory.append(rss())
+    cpu = time.process_time() - cpu
+    written = [json.loads((await writer.communicate())[0]) for writer in writers]
+    await asyncio.sleep(2.5)  # a rotated file is finished when it was quiet for a second
+    result: dict[str, Any] = {"schema": "bs4.bench-flood/1", "seconds": seconds, "rate": rate, "pods": {}}
+    for pod, wrote in zip(pods, written, strict=True):
+        digest, lines = await pod.read_back()
+        numbers = random.Random(1).sample(range(lines), min(200, lines))
+        right = sum([b"line %d of" % number in await pod.line(number) for number in numbers])
+        where = await pod.query(pod.stream, "where")
+        last = pod.store.line(pod.store.end - 1)[1]
+        result["pods"][pod.name] = {
+            **wrote,
+            "same_hash": digest == wrote["sha256"],
+            "lines_read_back": lines,
+            "lines_counted": where["lines"],
+            "by_number": f"{right}/{len(numbers)}",
+            "followed_to_the_end": b"line %d of" % (wrote["lines"] - 1) in last,
+            "passed_over_mb": round(pod.feed.left_out / 1e6, 1),
+            "held_lines": len(pod.store),
+        }
+    half = len(memory) // 2
+    result |= {
+        "cpu_share": round(cpu / seconds, 3),
+        "longest_stall_s": round(late, 3),
+        "rss_mb_half": round(memory[half] / 1e6, 1),
+        "rss_mb_end": round(memory[-1] / 1e6, 1),
+    }
+    for task in followers:
+        task.cancel()
+    await asyncio.gather(*followers, return_exceptions=True)
+    for pod in pods:
+        await pod.close()
+    return result
 
 
 def measure(home: Home, log: Path, size: int, rounds: int) -> dict[str, list[float]]:
@@ -140,16 +284,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--flood", type=float, default=0.0, metavar="SECONDS", help="follow two growing logs for so long instead")
+    parser.add_argument("--rate", type=int, default=100_000, help="lines a second of both together")
+    parser.add_argument("--json", type=Path, help="where to write the flood's result")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(Home(options.serve))
+        return
+    if options.write:
+        write_flood(options.write, options.rate, options.flood, 100_000_000)
+        return
+    if options.flood:
+        with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
+            text = json.dumps(asyncio.run(flood(Path(directory), options.flood, options.rate)), indent=2)
+        print(text)
+        if options.json:
+            options.json.write_text(text + "\n")
         return
     with tempfile.TemporaryDirectory() as directory:
         home, log = Home(Path(directory) / "home"), Path(directory) / "t.log"
         home.create()
         size = make_log(log, options.megabytes)
-        (home.root / "bench.json").write_text(json.dumps({"log": str(log)}))
+        (home.root / "bench.json").write_text(json.dumps({"logs": {"t": str(log)}}))
         with subprocess.Popen([sys.executable, __file__, "--serve", str(home.root)], stdin=subprocess.PIPE) as agent:
             while not home.agent_record.exists():
                 assert agent.poll() is None

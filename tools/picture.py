@@ -55,7 +55,7 @@ PICTURES = (
     Picture("command-line", "everything", (110, 24), (":run ",)),
     Picture("first-contact", "first_contact", (110, 24)),
     Picture("help", "healthy", (120, 44), ("question_mark",)),
-    Picture("fleet-light", "everything", (130, 24), (), "textual-light"),
+    Picture("fleet-light", "everything", (130, 24), (), "bs4-light"),
     Picture("fleet-no-colour", "everything", (130, 24), (), "", True),
 )
 

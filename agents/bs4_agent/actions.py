@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.book import Book
+from bs4_agent.boundaries import Boundaries
 from bs4_agent.errors import AgentError, BadRequest, Busy, KeyReused, PlanChanged, PlanExpired, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView
@@ -22,6 +23,8 @@ from bs4_agent.streams.segments import SegmentStream
 
 #: Recoveries of a run without a new step before no more are tried: the same fix does not work the third time.
 RECOVERY_LIMIT = 2
+#: Seconds that a newer agent waits for the end of the step that is being carried out; then it is refused.
+BOUNDARY_S = 60.0
 MODES = ("observe", "ask", "auto")
 #: The most dangerous step that mode auto may take when not all targets are proved ours.
 _AUTO_DANGERS = ("none", "restart")
@@ -39,6 +42,8 @@ class Actions:
         self._bodies = {key: digest(_identity(action.body)) for key, action in self._ledger.actions.items() if action.body}
         self._holding: dict[str, str] = {}
         self._threads: list[threading.Thread] = []
+        self._boundaries = Boundaries()
+        self._leaving = threading.Lock()
 
     def submit(self, body: Mapping[str, Any], who: str) -> dict[str, Any]:
         """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say why not; nothing was done then."""
@@ -139,7 +144,7 @@ class Actions:
             raise Refused(f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and start it by hand once it can work.")
 
     def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
-        recovered = Runner(self._pod, self._record, key, plan).run(before)
+        recovered = Runner(self._pod, self._record, key, plan, self._boundaries.rest).run(before)
         if recovered:
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
@@ -173,7 +178,8 @@ class Actions:
             self._event(key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt})
             return
         self._event(key, spec.run, "intent", step=1)
-        step = self._pod.wait_first_step(spec.run, attempt)
+        with self._boundaries.rest():
+            step = self._pod.wait_first_step(spec.run, attempt)
         self._event(key, spec.run, "step-done", step=1, detail=f"step {step} is done")
         self._event(key, spec.run, "done", detail=f"{spec.run} trains", result={"attempt": attempt, "step": step})
 
@@ -218,11 +224,38 @@ class Actions:
         self._event(key, run, "done")
 
     def _handover(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        if self._holding:
-            raise Busy("An action is under way; the agent is replaced after it.")
-        self._accept(key, body, who, "")
+        if not self._leaving.acquire(blocking=False):
+            raise Busy("Another console is replacing this agent already; wait a minute.")
+        at_once = self._boundaries.hold(0.0)
+        try:
+            self._accept(key, body, who, "")
+            if at_once:
+                self._leave(key, body)
+            else:
+                threading.Thread(target=self._leave_at_boundary, args=(key, body), name="handover", daemon=True).start()
+        except AgentError:
+            self._stay()
+            raise
+
+    def _leave(self, key: str, body: Mapping[str, Any]) -> None:
+        """No step is under way and none begins any more: what is unfinished is in the journal, for the newer agent."""
         self._event(key, "", "done")
         self._hand_over(body)
+
+    def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._event(key, "", "started", detail="waiting for the end of the step that is under way")
+            if self._boundaries.hold(BOUNDARY_S):
+                self._leave(key, body)
+                return
+            self._event(key, "", "busy", detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays")
+        except AgentError:
+            traceback.print_exc()  # the journal cannot be written, so whoever waits for this action gives up by himself
+        self._stay()
+
+    def _stay(self) -> None:
+        self._boundaries.release()
+        self._leaving.release()
 
     def _release(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """A console holds the journal up to `cursor`. Not journalled: it says nothing about the pod, and comes with every segment."""
@@ -261,7 +294,8 @@ class Actions:
 
     def _guarded(self, run: str, key: str, work: Callable[[], object]) -> None:
         try:
-            work()
+            with self._boundaries.step():
+                work()
         except AgentError as error:
             self._event(key, run, "failed", detail=error.message, result={"error": error.type})
         except Exception as error:  # noqa: BLE001 (a defect of ours must end the action visibly, never leave it running for ever)

@@ -106,12 +106,14 @@ def _take_turn(home: Home) -> int:
 
 
 def _replace(home: Home) -> None:
-    """Ask the older agent to leave. One that is busy stays, and is used as it is."""
+    """Ask the older agent to leave. One that refuses stays, and is used as it is. One that is in the middle of a step is used until its
+    end: our daemon waits for that by itself, as this console may be gone by then."""
     record = read_record(home)
     if record is None:
         return
     try:
-        ask_to_leave(record, Build.own())
+        if not ask_to_leave(record, Build.own()):
+            _daemon(home, "--wait")
     except (AgentError, OSError) as error:
         print(f"bs4-agent: the running agent {record.build.version} stays: {error}", file=sys.stderr)  # noqa: T201
 
@@ -130,7 +132,7 @@ def _start(home: Home) -> socket.socket:
     raise AgentError(f"The agent ({daemon}) does not listen after {START_S:.0f} s: {_last_words(home)} See {home.agent_log}.")
 
 
-def _daemon(home: Home) -> Identity | None:
+def _daemon(home: Home, *arguments: str) -> Identity | None:
     """Start the daemon so that it outlives this connection: own session, adopted by init, nothing of ours open. None: it ended at once."""
     receiving, sending = os.pipe()
     child = os.fork()
@@ -139,7 +141,7 @@ def _daemon(home: Home) -> Identity | None:
             os.setsid()
             grandchild = os.fork()
             if grandchild == 0:
-                _become_daemon(home)
+                _become_daemon(home, arguments)
             os.write(sending, str(grandchild).encode())
         finally:
             os._exit(0)
@@ -150,11 +152,11 @@ def _daemon(home: Home) -> Identity | None:
     return Identity.of(int(pid)) if pid else None
 
 
-def _become_daemon(home: Home) -> NoReturn:
+def _become_daemon(home: Home, arguments: Sequence[str]) -> NoReturn:
     """Does not return."""
     try:
         _detach(home)
-        argv = daemon_command()
+        argv = [*daemon_command(), *arguments]
         os.execv(argv[0], argv)  # noqa: S606
     except OSError as error:
         os.write(2, f"bs4-agent: {error}\n".encode())

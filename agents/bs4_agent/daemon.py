@@ -21,7 +21,9 @@ from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.detect.engine import Engine
 from bs4_agent.errors import AgentError, Busy, SpoolFull
+from bs4_agent.heap import one_arena
 from bs4_agent.journal import Journal
+from bs4_agent.kernel_feed import KernelFeed
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
@@ -33,6 +35,7 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
 from bs4_agent.watcher import Watcher
@@ -40,7 +43,6 @@ from bs4_agent.watcher import Watcher
 #: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for eight.
 TELEMETRY_CAP = 128 * 1024 * 1024
 JOURNAL_CAP = 64 * 1024 * 1024
-FOLLOW_S = 0.5
 #: Pause after a defect in a thread, so that one that happens every time does not fill the disk.
 FAULT_PAUSE_S = 10.0
 #: No agent for longer than this is a gap in watching, told at the next start.
@@ -69,6 +71,9 @@ class Daemon:
         self.actions = Actions(self.pod, self.library, self.book, journal, self._hand_over)
         self.watcher = Watcher(self.pod, engine, self.book, self.actions)
         self.follower.on_line = self.watcher.feed
+        self._kernel_log = KernelLog(scope.dev)
+        self._kernel = KernelFeed(self._kernel_log, self.runs, self.watcher.feed)
+        self.pod.blind = self._kernel.blind
         self.sampler = Sampler(scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths)
         self._telemetry = telemetry
         self.server = Server(home.socket(build.bundle), self.streams, self.actions.submit, self.hello)
@@ -94,6 +99,7 @@ class Daemon:
         self.follower.poll()
         self._thread("sampler", self.sampler.run)
         self._thread("prober", self.pod.prober.run)
+        self.pod.collector.start()
         self._thread("follower", self._follow)
         self.actions.resume()
         self._thread("watcher", self.watcher.run)
@@ -110,7 +116,9 @@ class Daemon:
         self.book.append("agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid())
         self.gpus.close()
         self.sampler.close()
+        self.pod.collector.stop()
         self.follower.close()
+        self._kernel_log.close()
         self.streams.close()
 
     def _tell_start(self) -> None:
@@ -134,7 +142,8 @@ class Daemon:
         self._telemetry.append(record)
 
     def _follow(self, stop: threading.Event) -> None:
-        while not stop.wait(FOLLOW_S):
+        while not stop.wait(self.follower.pause_s):
+            self._kernel.poll()
             try:
                 self.follower.poll()
             except SpoolFull:
@@ -160,17 +169,18 @@ class Daemon:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 also when another agent of this home lives: two would act twice."""
+    """Exit code 0 also when another agent of this home lives: two would act twice. `--wait`: that one may still leave after its step."""
     home = Home.from_environment()
     home.create()
     try:
-        claimed = handover.claim(home)
+        claimed = handover.claim(home, handover.LEAVE_S if "--wait" in arguments else handover.CLAIM_S)
     except Busy as error:
         print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
         return 0
     # The agent speaks no TLS. http.client would map OpenSSL only to be able to: 4.3 of the 6.9 MB that it costs.
     sys.modules.setdefault("ssl", cast(ModuleType, None))
     threading.stack_size(256 * 1024)
+    one_arena()
     build = handover.Build.own()
     daemon = Daemon(home, Scope.from_environment(), build, playbooks())
     for signum in (signal.SIGTERM, signal.SIGINT):

@@ -23,8 +23,10 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.wire import Decoder, Frame, encode
 
-#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary, then needs a moment to close its files.
+#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary (actions.BOUNDARY_S), then closes its files.
 LEAVE_S = 70.0
+#: Seconds in which an agent that has nothing under way is gone.
+AT_ONCE_S = 10.0
 #: Seconds for an agent's answer to one frame.
 ANSWER_S = 10.0
 #: Seconds a new agent waits for a leaving one to give the claim back.
@@ -125,13 +127,13 @@ def read_record(home: Home) -> Record | None:
         raise AgentError(f"{home.agent_record} is damaged ({error}); if no agent runs on this pod, remove it.") from None
 
 
-def claim(home: Home) -> int:
-    """A descriptor that makes this process the home's only agent for as long as it is open. Busy when another one lives.
+def claim(home: Home, patience: float = CLAIM_S) -> int:
+    """A descriptor that makes this process the home's only agent for as long as it is open. Busy when another one lives for `patience` s.
 
     A lock and not a pid file: the kernel gives it back however the agent ends, and streams are written by one process only.
     """
     fd = os.open(home.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + CLAIM_S
+    deadline = time.monotonic() + patience
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,10 +146,9 @@ def claim(home: Home) -> int:
             return fd
 
 
-def ask_to_leave(record: Record, mine: Build) -> None:
-    """Have the live agent finish and exit in favour of `mine`; returns when it is gone.
-
-    AgentError (its own, often `busy`) when it refuses, or when it is still there after 70 s: it then stays the pod's agent.
+def ask_to_leave(record: Record, mine: Build) -> bool:
+    """Have the live agent exit in favour of `mine`. True when it is gone; False when it carries out a step: it then leaves after it, or
+    stays when that takes longer than 60 s. AgentError (its own, often `busy`) when it refuses.
     """
     action = {"key": ulid(), "kind": "handover", "version": mine.version, "build": mine.build, "bundle": mine.bundle}
     with connect(record.socket) as connection:
@@ -155,8 +156,7 @@ def ask_to_leave(record: Record, mine: Build) -> None:
         conversation = _Conversation(connection)
         conversation.ask({"hello": {"protocols": list(PROTOCOLS), "client": f"bs4-agent/{__version__}", "who": "handover"}})
         conversation.ask({"id": 1, "call": "submit", "action": action})
-    if not _gone(record.identity, LEAVE_S):
-        raise Busy(f"The agent ({record.identity}) accepted to leave and is still there after {LEAVE_S:.0f} s; try again later.")
+    return _gone(record.identity, AT_ONCE_S)
 
 
 class _Conversation:

@@ -67,13 +67,18 @@ class Identity:
 
 def stat_fields(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat from the state (field 3) on, or None when the process is gone. Index = field number - 3."""
+    # A plain descriptor: a file object doubles the cost, and every look asks this of every member of every run.
+    fd = -1
     try:
-        with open(f"/proc/{pid}/stat", "rb") as handle:
-            raw = handle.read()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        raw = os.read(fd, 4096)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM):
             return None
         raise
+    finally:
+        if fd >= 0:
+            os.close(fd)
     # The command name (field 2) is in parentheses and may hold spaces and parentheses itself: split after the last one.
     return raw[raw.rindex(b")") + 2 :].decode("ascii", "replace").split()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shlex
 import threading
 import time
@@ -13,12 +14,16 @@ from urllib.parse import urlsplit
 from bs4_agent.book import Book
 from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.clock import boot_id
+from bs4_agent.detect.collect import Collector
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
 from bs4_agent.detect.prober import Prober, Watched
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.errors import LaunchFailed, StepFailed
 from bs4_agent.identity import Identity
+from bs4_agent.playbooks.ports import PortHolder, listening, openers
+from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
+from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follow import RunFollower
 from bs4_agent.runs.launch import launch
 from bs4_agent.runs.model import Member, Run
@@ -26,6 +31,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.load import GpuLoad
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 from bs4_agent.telemetry.sampler import RunMembers
@@ -33,6 +39,7 @@ from bs4_agent.trainers.base import LaunchSpec
 
 #: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
 SHARED_PASS_S = 3.5
+_PARTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "router", "env-server")
 #: A launch that shows no first step for this long is not called good; large models load for up to half an hour.
 FIRST_STEP_S = 45 * 60.0
 
@@ -45,8 +52,13 @@ class Pod:
     def __init__(self, scope: Scope, table: ProcessTable, gpus: GuardedGpus, runs: Runs, follower: RunFollower, book: Book) -> None:
         self.scope, self.table, self.gpus, self.runs, self.follower, self.book = scope, table, gpus, runs, follower, book
         self.prober = Prober(self._watched)
+        self.collector = Collector(runs)
         self._numbering = "unknown"
+        self._searched: set[tuple[Identity, tuple[str, ...]]] = set()
+        self._load = GpuLoad()
         self._resolved: Callable[[str], None] = lambda incident: None
+        self.blind: Callable[[], list[str]] = list
+        """What else cannot be seen here, as phrases for the coverage of verdicts."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
         """`listener(incident)` is called when a playbook's verification has passed."""
@@ -59,12 +71,17 @@ class Pod:
         snapshot = self.table.snapshot(SHARED_PASS_S)
         gpus = self._gpu_facts(snapshot)
         runs = [self._run_facts(run) for run in self.runs.all() if run.attempt is not None]
-        coverage = []
+        coverage = self.blind()
         if gpus.state != "ok":
             coverage.append(f"GPUs are {gpus.state}")
         if gpus.pids == "foreign":
             coverage.append("NVML reports pids of another namespace: memory per process is unknown")
-        return Facts(time.monotonic(), time.time(), runs, gpus, coverage)
+        disks, shm = self.collector.disks()
+        if disks is None:
+            coverage.append("no disk has answered for a minute")
+        return Facts(
+            time.monotonic(), time.time(), runs, gpus, coverage, disks=disks, shm=shm, oom_kills=self.collector.oom_kills()
+        )  # fmt: skip
 
     def run_facts(self, run: str) -> RunFacts:
         self.table.refresh()
@@ -74,6 +91,32 @@ class Pod:
     def gpu_facts(self) -> GpuFacts:
         self.runs.poll()
         return self._gpu_facts(self.table.refresh())
+
+    def watched_processes(self) -> set[Identity]:
+        """The living processes whose end is a fact of its own, and is to be known at once."""
+        return {
+            member.identity
+            for run in self.runs.all()
+            if run.attempt is not None
+            for member in self.runs.membership.members(run.name, run.attempt.number)
+            if member.alive and member.component in _PARTS
+        }
+
+    def tell_gone(self, gone: Sequence[Identity]) -> None:
+        """Journal who has ended, with the exit code where the shim reaped it."""
+        wanted = set(gone)
+        for run in self.runs.all() if wanted else ():
+            if run.attempt is None:
+                continue
+            ends = {one.identity: one for one in self.runs.exits(run.name, run.attempt.number)}
+            for member in self.runs.membership.members(run.name, run.attempt.number):
+                if member.identity not in wanted:
+                    continue
+                end = ends.get(member.identity)
+                self.book.append(
+                    "run", event="process-gone", run=run.name, attempt=run.attempt.number, component=member.component,
+                    identity=member.identity.as_dict(), code=end.code if end else None, signal=end.signal if end else None,
+                )  # fmt: skip
 
     def run_members(self) -> list[RunMembers]:
         """What the sampler shows: the living processes of every run's attempts, and the newest attempt's ended ones."""
@@ -100,6 +143,7 @@ class Pod:
         trainer = self.runs.trainer(run)
         layout = trainer.layout(run.spec)
         recent = self.follower.recent(run.name, attempt.number)
+        config, resume, around = self.collector.of(run.name, attempt.number)
         return RunFacts(
             name=run.name,
             spec=run.spec,
@@ -120,6 +164,10 @@ class Pod:
             server=self.prober.probe(run.name, attempt.number),
             good_end=bool(attempt.end and attempt.end.good),
             stop_requested=self.runs.stop_requested(run.name, attempt.number),
+            history=recent.history.records(),
+            resume=attempt.resume if attempt.resume is not None else resume,
+            config=config,
+            around=around,
         )
 
     def _gpu_facts(self, snapshot: Snapshot) -> GpuFacts:
@@ -145,7 +193,17 @@ class Pod:
                     )  # fmt: skip
         used = {d["index"]: d["mem_used"] for d in seen["devices"] if d.get("mem_used") is not None}
         total = {d["index"]: d["mem_total"] for d in seen["devices"] if d.get("mem_total") is not None}
-        return GpuFacts("ok", self._numbering, used, total, holders)
+        return GpuFacts(
+            "ok",
+            self._numbering,
+            used,
+            total,
+            holders,
+            errors=_words(seen["devices"], "error"),
+            remaps=_words(seen["devices"], "remap"),
+            actions=_words(seen["devices"], "recovery"),
+            **self._load.of(seen["devices"], time.monotonic()),
+        )
 
     def _watched(self) -> list[Watched]:
         watched = []
@@ -191,6 +249,9 @@ class Pod:
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
+        # Children inherit it; the agent itself never comes near such a number.
+        limit = min(self.nofile(spec.run), self.hard_nofile())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
         attempt = launch(self.runs, spec, key=key)
         self.follower.poll()
         return attempt.number
@@ -213,6 +274,59 @@ class Pod:
                 return self.run_facts(other.name)
         return None
 
+    def port_holders(self, run: str) -> Sequence[PortHolder]:
+        me = self.runs.get(run)
+        found = listening(self.runs.trainer(me).serves(me.spec))
+        snapshot = self.table.refresh()
+        opened = openers(found, snapshot)
+        holders = []
+        for inode, port in found.items():
+            for pid in opened.get(inode, ()):
+                process = snapshot[pid]
+                owner = self.runs.membership.owner_of(process.identity)
+                dead = self.runs.membership.dead_run_holder(process.identity)
+                holders.append(
+                    PortHolder(
+                        port, process.identity, process.cmdline, owner[0] if owner else None, dead[0] if dead else None,
+                        process.uid == self.scope.uid,
+                    )
+                )  # fmt: skip
+            if inode not in opened:
+                holders.append(PortHolder(port, None))
+        return holders
+
+    def server_answers(self, run: str) -> bool:
+        me = self.runs.get(run)
+        return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
+
+    def shared_memory(self) -> Path:
+        return self.scope.dev / "shm"
+
+    def nofile(self, run: str) -> int:
+        ordered = read_json(self.runs.home.run(run) / "limits.json") or {}
+        return max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], int(ordered.get("nofile", 0)))
+
+    def hard_nofile(self) -> int:
+        """The hard limit, or what a privileged user may make of it."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = int(Path("/proc/sys/fs/nr_open").read_text())
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, highest))
+        except (ValueError, PermissionError):
+            return hard
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return highest
+
+    def set_nofile(self, run: str, limit: int) -> None:
+        write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
+
+    def note(self, run: str, text: str, key: str) -> None:
+        self.book.append("note", sync=True, run=run, text=text, who="playbook", action=key)
+
+    def noted(self, run: str, text: str, key: str) -> bool:
+        view = self.book.ledger.runs.get(run)
+        return view is not None and any(note.get("action") == key and note.get("text") == text for note in view.notes)
+
     def wait_first_step(self, run: str, attempt: int) -> int:
         """The number of the attempt's first finished step; LaunchFailed when it ends before, or shows none in FIRST_STEP_S."""
         deadline = time.monotonic() + FIRST_STEP_S
@@ -229,6 +343,14 @@ class Pod:
                 raise LaunchFailed(f"{run} ended before its first step: {detail} See `bs4-console logs {run} --source launcher`.")
             pause.wait(0.25)
         raise LaunchFailed(f"{run} has shown no step for {FIRST_STEP_S / 60:.0f} minutes; look at its logs.")
+
+    def adopt_new(self) -> None:
+        """Adopt all that was started by hand since the last call; nothing to look at while the same processes are there."""
+        snapshot = self.table.snapshot(SHARED_PASS_S)
+        seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
+        if seen != self._searched:
+            self._searched = seen
+            self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
         """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What was found, as data."""
@@ -252,3 +374,8 @@ class Pod:
             if view.id == incident or view.playbook == playbook:
                 self.book.append("incident", event="resolved", incident=view.id, run=run, failure=view.failure)
                 self._resolved(view.id)
+
+
+def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
+    """What the driver says of its devices under `key`, where it says anything."""
+    return {device["index"]: str(device[key]) for device in devices if device.get(key)}

@@ -12,7 +12,7 @@ from bs4_agent.identity import Identity, own_pidns
 @dataclass(frozen=True)
 class Scope:
     """`uid`: processes of other users are shown, never signalled. `root`: only descendants of this process exist for the agent
-    (a practice pod on a shared machine). `dev`: where the nvidia* device nodes are."""
+    (a practice pod on a shared machine). `dev`: where the nvidia* device nodes, shm and the kernel's log (kmsg) are."""
 
     uid: int
     pidns: int

@@ -15,7 +15,6 @@ once the launcher's program really runs. An argv that cannot be executed leaves 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import fcntl
@@ -41,6 +40,8 @@ CANNOT_EXECUTE = 127
 
 
 def main(arguments: Sequence[str]) -> int:
+    import argparse  # the daemon knows this module too, and never reads a command line
+
     parser = argparse.ArgumentParser(prog="bs4_agent shim")
     parser.add_argument("--attempt", required=True, type=Path, metavar="DIR")
     directory: Path = parser.parse_args(arguments).attempt.resolve()

@@ -8,14 +8,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_agent.actions import Actions
+from bs4_agent.alarm import Alarm
 from bs4_agent.book import Book
 from bs4_agent.detect.engine import Engine, transition_fields
 from bs4_agent.detect.facts import Finding
+from bs4_agent.identity import Identity
 from bs4_agent.pod import Pod
 from bs4_agent.trainers.base import LogLine
 
-#: Seconds between two looks. A look costs a few milliseconds; the shortest hold time of a detector is 5 s.
-LOOK_S = 2.0
+#: Seconds between two looks while nothing happens. A process that goes, a line that a signature fires on and a hold that is over each
+#: bring the next look forward, so that none of them waits for this.
+LOOK_S = 3.0
+#: No two looks follow closer than this, whatever happens: a run that falls apart line by line must not cost a core.
+LOOK_AGAIN_S = 0.4
+#: What happens within this time of a reason to look is seen by the same look.
+_TOGETHER_S = 0.05
+#: Lines of these levels are worth a look even where no signature knows them: detectors ask for what they mean.
+_LOUD = ("ERROR", "CRITICAL")
 #: Seconds between two searches for runs that were started by hand. One that fails at its start lives for about 10 s (26 s on the real
 #: current launcher): it must be seen before.
 ADOPT_S = 3.0
@@ -27,6 +36,7 @@ class Watcher:
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
         self._pod, self._engine, self._book, self._actions = pod, engine, book, actions
         self._lock = threading.Lock()
+        self._alarm = Alarm()
         for view in book.ledger.open_incidents():
             known = Finding(view.failure, view.run, view.attempt, view.summary, view.evidence, "", view.severity, view.role)
             engine.adopt(view.id, known, time.monotonic())
@@ -34,20 +44,43 @@ class Watcher:
 
     def feed(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, place: Mapping[str, Any]) -> None:
         with self._lock:
-            self._engine.feed(run, attempt, trainer, source, line, place)
+            fired = self._engine.feed(run, attempt, trainer, source, line, place)
+        if fired or line.level in _LOUD:
+            self._alarm.ring()
 
     def _forget(self, incident: str) -> None:
         with self._lock:
             self._engine.forget(incident)
 
     def run(self, stop: threading.Event) -> None:
-        adopted_m = 0.0
-        while not stop.wait(LOOK_S):
+        adopted_m = looked_m = 0.0
+        while not stop.is_set():
+            gone = self._wait(looked_m, stop)
+            if stop.is_set():
+                return
+            looked_m = time.monotonic()
+            if gone:
+                self._pod.table.refresh()
             self._pod.runs.poll()
+            self._pod.tell_gone(gone)
             if time.monotonic() - adopted_m >= ADOPT_S:
                 adopted_m = time.monotonic()
-                self._pod.adopt()
+                self._pod.adopt_new()
             self.look()
+            self._alarm.watch(self._pod.watched_processes())
+
+    def _wait(self, looked_m: float, stop: threading.Event) -> list[Identity]:
+        """Until the next look is due, or there is a reason for one. Who has ended meanwhile."""
+        with self._lock:
+            due = self._engine.due()
+        now = time.monotonic()
+        until = min(now + LOOK_S, max(due if due is not None else now + LOOK_S, looked_m + LOOK_AGAIN_S))
+        rung, gone = self._alarm.wait(until - now)
+        if rung or gone:
+            # What ends together (a tree that is killed) or is said in one breath is one look.
+            stop.wait(max(_TOGETHER_S, looked_m + LOOK_AGAIN_S - time.monotonic()))
+            gone += self._alarm.wait(0.0)[1]
+        return gone
 
     def look(self) -> None:
         """One look and its consequences."""

@@ -1,20 +1,32 @@
 """From findings to incidents: hold times, keep-firing, one incident a cause, roots before what follows from them.
 
-The engine is given facts and a clock and keeps no other state than what it has seen hold; live watching and `diagnose` use the same one.
+The engine is given facts, lines and a clock and keeps no other state than what it has seen hold; live watching and `diagnose` use the
+same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.detect.causes import Cause, causes
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import Facts, Finding
-from bs4_agent.detect.signatures import Signature, finding
+from bs4_agent.detect.matcher import Matcher, SourceRules
+from bs4_agent.detect.signatures import Signature
+from bs4_agent.detect.tracks import Track
 from bs4_agent.digest import sha256
 from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.trainers.base import LogLine
+
+#: Lines shown of one finding.
+_EVIDENCE = 8
+_SUMMARY = 300
+#: Seconds between two updates of one incident that only say it in other numbers.
+UPDATE_S = 30.0
+_LogKey = tuple[str, int, str]
 
 
 @dataclass
@@ -23,6 +35,9 @@ class _Held:
     first_m: float
     last_m: float
     fired: bool = False
+    told: Finding | None = None
+    """As it was last told, at `told_m`."""
+    told_m: float = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -44,67 +59,154 @@ def incident_id(item: Finding) -> str:
 class Engine:
     """`evaluate` after every look; `feed` for every log line."""
 
-    def __init__(self, playbooks: Sequence[Playbook]) -> None:
+    def __init__(self, playbooks: Sequence[Playbook], *, live: bool = True) -> None:
+        """`live`: lines come as they are written, and holds are counted from when they were seen; else from the lines' own time."""
         self._playbooks = [p for p in playbooks if p.detect]
+        self._detecting = [(p, p.detector, p.parameters) for p in self._playbooks if p.detector is not None]
+        self._live = live
         self._held: dict[str, _Held] = {}
-        self._logged: list[tuple[Finding, Playbook]] = []
         self._signatures = [(Signature.from_compiled(p.id, s), p) for p in self._playbooks for s in p.signatures]
         self._for: dict[str, Playbook] = {p.id: p for p in self._playbooks}
+        self._rules: dict[tuple[str, str], SourceRules] = {}
+        self._matchers: dict[_LogKey, Matcher] = {}
+        self._adopted: dict[_LogKey, list[Finding]] = {}
 
-    def feed(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, evidence: Mapping[str, Any]) -> None:
-        """Match one line; what matches counts at the next `evaluate`."""
-        for signature, playbook in self._signatures:
-            if playbook.applies_to(trainer) and signature.matches(source, line):
-                meta = {"severity": playbook.severity, "role": playbook.role}
-                self._logged.append((finding(signature, meta, run, attempt, evidence), playbook))
+    def rules(self, trainer: str, source: str) -> SourceRules:
+        """The signatures that count in one log; of every generation where `trainer` is ""."""
+        family = "env" if source.startswith("env-") else source
+        key = (trainer, family)
+        if key not in self._rules:
+            self._rules[key] = SourceRules(
+                [(s, p) for s, p in self._signatures if family in s.sources and (not trainer or p.applies_to(trainer))]
+            )
+        return self._rules[key]
+
+    def matcher(self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None) -> Matcher:
+        """The one log's matcher; `anchor` as in `Matcher`, counts the first time only."""
+        key = (run, attempt, source)
+        if key not in self._matchers:
+            made = self._matchers[key] = Matcher(self.rules(trainer, source), live=self._live, anchor=anchor)
+            for item in self._adopted.pop(key, ()):
+                made.restore(item.failure, item.evidence[0])
+        return self._matchers[key]
+
+    def feed(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, evidence: Mapping[str, Any]) -> bool:
+        """Match one line; what matches counts at the next `evaluate`. Whether a signature has fired, so that this is worth doing now."""
+        matcher = self.matcher(run, attempt, trainer, source)
+        matcher.news = False
+        matcher.feed(line, evidence)
+        return matcher.news
+
+    def due(self) -> float | None:
+        """Monotonic second at which the next hold that is running will be over; None while nothing is held."""
+        waits = [held.first_m + self._for[held.finding.failure].hold_s for held in self._held.values() if not held.fired]
+        return min(waits, default=None)
+
+    def seen(self, run: str, attempt: int) -> frozenset[str]:
+        """The sources of an attempt of which any line came."""
+        return frozenset(
+            s for (name, number, s), matcher in self._matchers.items() if (name, number) == (run, attempt) and matcher.last_line
+        )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
-        """What changed. `complete`: nothing more will come (finished files), so nothing waits for its hold time and log findings stay."""
-        seen: dict[str, tuple[Finding, Playbook]] = {}
-        for item, playbook in self._logged:
-            seen.setdefault(incident_id(item), (item, playbook))
-        self._logged.clear()
-        for playbook in self._playbooks:
-            for item in self._detect(playbook, facts):
-                seen[incident_id(item)] = (item, playbook)
-        self._drop_cascades(seen)
-        return self._transitions(seen, facts, complete)
+        """What changed, causes first. `complete`: nothing more will come (finished files), so nothing waits for its hold time."""
+        self._drop_overtaken(facts)
+        found: dict[str, Cause] = {}
+        for cause in self._found(facts, complete):
+            found.setdefault(incident_id(cause.finding), cause)
+        return self._transitions(causes(found, facts), facts, complete)
 
-    def _detect(self, playbook: Playbook, facts: Facts) -> list[Finding]:
-        found: list[Finding] = []
-        if playbook.detector is None:
-            return found
-        detector = DETECTORS[playbook.detector]
-        for run in facts.runs:
-            if playbook.applies_to(run.spec.trainer):
-                found += detector(facts, run, playbook.parameters)
-        return found
+    def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
+        """One finding of the logs for each failure and attempt; a detector that says the same adds its evidence to it."""
+        stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
+        logged = {(c.finding.run, c.finding.attempt, c.finding.failure): c for c in self._logged(complete) if self._counts(c, stopped)}
+        for playbook, name, parameters in self._detecting:
+            for item in self._detect(playbook, name, parameters, facts):
+                same = logged.get((item.run, item.attempt, item.failure))
+                if same is None:
+                    yield Cause(item, playbook)
+                    continue
+                evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
+                anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
+                merged = dataclasses.replace(item, evidence=evidence, anchor=anchor)
+                logged[item.run, item.attempt, item.failure] = dataclasses.replace(same, finding=merged)
+        yield from logged.values()
+
+    def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
+        """What a run's logs say while we stop it is our own doing; what they said before has been held since then."""
+        item = cause.finding
+        return (item.run, item.attempt) not in stopped or incident_id(item) in self._held
+
+    def _logged(self, complete: bool) -> Iterator[Cause]:
+        fired: dict[tuple[str, int, str], list[tuple[Track, str]]] = {}
+        for (run, attempt, source), matcher in self._matchers.items():
+            for playbook, track in matcher.fired(complete=complete):
+                fired.setdefault((run, attempt, playbook.id), []).append((track, source))
+        for items in self._adopted.values():
+            yield from (Cause(item, self._for[item.failure]) for item in items)
+        for (run, attempt, failure), tracks in fired.items():
+            yield self._cause(run, attempt, self._for[failure], tracks)
+
+    def _cause(self, run: str, attempt: int, playbook: Playbook, tracks: Sequence[tuple[Track, str]]) -> Cause:
+        """Several signatures (or logs) of one failure are one finding; the first that fired gives it its name for good."""
+        sightings = [(track.first, track.latest) for track, _ in tracks if track.first is not None and track.latest is not None]
+        places = [dict(first.place) for first, _ in sightings]
+        places += [dict(latest.place) for first, latest in sightings if latest is not first]
+        times = [first.moment.t for first, _ in sightings if first.moment.t is not None]
+        fired = [track.fired.moment.t for track, _ in tracks if track.fired is not None and track.fired.moment.t is not None]
+        first = places[0]
+        finding = Finding(
+            failure=playbook.id,
+            run=run,
+            attempt=attempt,
+            summary=str(first["text"])[:_SUMMARY],
+            evidence=places[:_EVIDENCE],
+            anchor=_anchor(first),
+            severity=playbook.severity,
+            role=playbook.role,
+            count=sum(track.hits for track, _ in tracks),
+        )
+        since = None if self._live else max(fired, default=0.0)
+        return Cause(finding, playbook, min(times, default=None), since)
 
     @staticmethod
-    def _drop_cascades(seen: dict[str, tuple[Finding, Playbook]]) -> None:
-        """A finding that another one of the same attempt explains is dropped: the person sees the cause."""
-        explained = {(item.run, item.attempt, failure) for item, playbook in seen.values() for failure in playbook.explains}
-        for key in [k for k, (item, _) in seen.items() if (item.run, item.attempt, item.failure) in explained]:
-            del seen[key]
+    def _detect(playbook: Playbook, name: str, parameters: Mapping[str, Any], facts: Facts) -> list[Finding]:
+        found: list[Finding] = []
+        detector = DETECTORS[name]
+        for run in facts.runs:
+            if playbook.applies_to(run.spec.trainer):
+                for item in detector(facts, run, parameters):
+                    # A detector that leaves them open means what its playbook says.
+                    found.append(item if item.role else dataclasses.replace(item, role=playbook.role, severity=playbook.severity))
+        return found
 
-    def _transitions(self, seen: Mapping[str, tuple[Finding, Playbook]], facts: Facts, complete: bool) -> list[Transition]:
+    def _drop_overtaken(self, facts: Facts) -> None:
+        """What the logs of an earlier attempt said is history once a later one makes steps."""
+        if not self._live:
+            return
+        newest = {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
+        for key in [key for key in (*self._matchers, *self._adopted) if key[1] < newest.get(key[0], 0)]:
+            self._matchers.pop(key, None)
+            self._adopted.pop(key, None)
+
+    def _transitions(self, found: Mapping[str, Cause], facts: Facts, complete: bool) -> list[Transition]:
         out: list[Transition] = []
-        for key, (item, playbook) in seen.items():
+        for key, cause in found.items():
+            item, playbook = cause.finding, cause.playbook
             held = self._held.get(key)
             if held is None:
-                held = self._held[key] = _Held(item, facts.now_m, facts.now_m)
-            changed = held.finding.summary != item.summary or len(held.finding.evidence) != len(item.evidence)
+                since = facts.now_m if cause.since_m is None else cause.since_m
+                held = self._held[key] = _Held(item, since, facts.now_m)
             held.finding, held.last_m = item, facts.now_m
             if not held.fired and (complete or facts.now_m - held.first_m >= playbook.hold_s):
-                held.fired = True
+                held.fired, held.told = True, item
                 out.append(Transition("opened", key, item, playbook))
-            elif held.fired and changed:
+            elif held.fired and _worth_telling(held, facts.now_m):
+                held.told, held.told_m = item, facts.now_m
                 out.append(Transition("updated", key, item, playbook))
-        for key in [k for k in self._held if k not in seen]:
+        for key in [k for k in self._held if k not in found]:
             held = self._held[key]
             playbook = self._for[held.finding.failure]
-            if playbook.latched and held.fired and not _overtaken(held.finding, facts):
-                continue
             if not held.fired or facts.now_m - held.last_m >= playbook.keep_s:
                 del self._held[key]
                 if held.fired:
@@ -113,17 +215,41 @@ class Engine:
 
     def forget(self, incident: str) -> None:
         """The incident was resolved by an action: a new sighting is a new hold."""
-        self._held.pop(incident, None)
+        held = self._held.pop(incident, None)
+        if held is None:
+            return
+        item = held.finding
+        for (run, attempt, _), matcher in self._matchers.items():
+            if (run, attempt) == (item.run, item.attempt):
+                matcher.forget(item.failure)
+        for items in self._adopted.values():
+            items[:] = [other for other in items if incident_id(other) != incident]
 
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
-        """An incident that was open before the agent restarted: it stays fired and clears in its own time."""
-        if item.failure in self._for:
-            self._held[incident] = _Held(item, now_m, now_m, fired=True)
+        """An incident that was open before the agent restarted: it stays fired and clears in its own time. One that a log line made stays
+        as long as it would have, by the line that it fired on."""
+        playbook = self._for.get(item.failure)
+        if playbook is None:
+            return
+        self._held[incident] = _Held(item, now_m, now_m, fired=True, told=item)
+        if not playbook.signatures or not item.evidence:
+            return
+        first = item.evidence[0]
+        logged = dataclasses.replace(item, anchor=_anchor(first))
+        if incident_id(logged) == incident:
+            self._adopted.setdefault((item.run, item.attempt, str(first["source"])), []).append(logged)
 
 
-def _overtaken(item: Finding, facts: Facts) -> bool:
-    """A later attempt of the same run finishes steps: what a log said about the earlier one is history."""
-    return any(run.name == item.run and run.attempt > item.attempt and run.trainer_side.steps > 0 for run in facts.runs)
+def _worth_telling(held: _Held, now_m: float) -> bool:
+    """New evidence at once; new words (a disk's percent) at most every half minute: each is a line of a journal that is kept."""
+    told = held.told
+    if told is None or len(told.evidence) != len(held.finding.evidence):
+        return True
+    return told.summary != held.finding.summary and now_m - held.told_m >= UPDATE_S
+
+
+def _anchor(place: Mapping[str, Any]) -> str:
+    return f"{place.get('stream') or place.get('file')}:{place.get('cursor') or place.get('offset')}"
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.detect.surroundings import ConsoleFacts, Disk, Surroundings
 from bs4_agent.identity import Identity
 from bs4_agent.runs.model import Exit, Member
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
@@ -96,6 +97,23 @@ class RunFacts:
     good_end: bool = False
     stop_requested: bool = False
     """A stop of ours is under way or ended this attempt: nothing that follows from it is a failure."""
+    history: Sequence[Mapping[str, Any]] = ()
+    """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m` (as an event's) and the numbers of the
+    step, without `at`. Bounded: see runs/history.py."""
+    resume: int | None = None
+    """The step that this attempt was asked to resume from, -1 for "the latest"; None afresh."""
+    config: Mapping[str, Any] | None = None
+    """The run's settings as flat dotted keys, the command line laid over the file; None where they are not known."""
+    around: Surroundings | None = None
+    """What is looked at seldom: sizes, limits, local W&B runs; None before the first look."""
+
+    def setting(self, *keys: str) -> Any:
+        """The first of these settings that has a value; None where none is set or nothing is known."""
+        return next((self.config[key] for key in keys if self.config is not None and key in self.config), None)
+
+    def under(self, prefix: str) -> dict[str, Any]:
+        """The settings below a table, keys as they are."""
+        return {key: value for key, value in (self.config or {}).items() if key.startswith(prefix + ".")}
 
     def alive(self, component: str) -> list[Member]:
         return [member for member in self.members if member.alive and member.component == component]
@@ -134,6 +152,19 @@ class GpuFacts:
     used: Mapping[int, int] = field(default_factory=dict)
     total: Mapping[int, int] = field(default_factory=dict)
     holders: Sequence[Holder] = ()
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """By index: what the driver says of a GPU that it cannot reach."""
+    remaps: Mapping[int, str] = field(default_factory=dict)
+    """By index: "pending" or "failed" row remapping, or retired pages that wait for a reboot."""
+    actions: Mapping[int, str] = field(default_factory=dict)
+    """By index: the recovery that the driver asks for: reset, reboot, drain."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    util: Mapping[int, float] = field(default_factory=dict)
+    """Percent 0..100, of the last sample."""
+    power: Mapping[int, float] = field(default_factory=dict)
+    """Share of the power limit, 0..1, of the last sample."""
+    mean_util: Mapping[int, float] = field(default_factory=dict)
+    """Percent over the last ten minutes; only of devices that were seen for most of them."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +176,15 @@ class Facts:
     runs: Sequence[RunFacts] = ()
     gpus: GpuFacts = GpuFacts()
     coverage: Sequence[str] = ()
+    disks: Sequence[Disk] | None = None
+    shm: Disk | None = None
+    oom_kills: int | None = None
+    """Of our control group since this agent began to look."""
+    console: ConsoleFacts | None = None
+
+    def disk(self, run: str) -> Disk | None:
+        """The filesystem that holds a run's output."""
+        return next((disk for disk in self.disks or () if run in disk.runs), None)
 
 
 @dataclass(frozen=True)
@@ -164,6 +204,8 @@ class Finding:
     playbook: str | None = None
     """Another playbook than the failure's own, where the default fix cannot apply (start-afresh)."""
     title: str = ""
+    count: int = 1
+    """How often it was seen; evidence has the first and the latest."""
 
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:

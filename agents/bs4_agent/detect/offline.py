@@ -1,42 +1,39 @@
-"""Facts from finished files: a run's output directory, single logs, standard input. The engine above is the same as on a live pod."""
+"""Facts from finished files: a run's output directory, loose logs, standard input. The engine above is the same as on a live pod."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from bs4_agent.detect import around
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side
+from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
+from bs4_agent.runs.runlog import RunLog
 from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.trainers.base import LaunchSpec, LogSource, Trainer
+from bs4_agent.trainers.prime_rl import attempts_in, sources_in
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 
-#: Lines longer than this are cut for parsing; the offsets of the file stay true.
-LINE_CAP = 64 * 1024
-#: Events kept of one directory: the last ones tell how it ended.
-EVENTS_KEPT = 20_000
-
+#: How a log of an unknown generation is taken apart: the formats of its lines are the same, and newer.
+UNKNOWN = "prime-rl"
 ALL_COVERAGE = ("kernel log", "processes", "GPU memory", "inference server")
+#: Logs that every run has; which of them nobody has shown is part of the verdict.
+EXPECTED = ("launcher", "trainer", "orchestrator", "inference")
 
 
-@dataclass
-class _Log:
+@dataclass(frozen=True)
+class Loose:
+    """A log that belongs to no run directory. `name` as the person gave it."""
+
     source: str
-    path: Path
     name: str
-
-
-@dataclass
-class Collected:
-    """What a directory or a log gave."""
-
-    events: list[LogEvent] = field(default_factory=list)
-    steps: dict[str, Side] = field(default_factory=dict)
-    finished: list[Any] = field(default_factory=list)
+    path: Path
 
 
 def guess_trainer(directory: Path) -> str | None:
@@ -48,39 +45,53 @@ def guess_trainer(directory: Path) -> str | None:
     return None
 
 
-def directory_facts(directory: Path, trainer_id: str, engine: Engine) -> RunFacts:
-    """Facts of one run directory: of 2026-01 its output_dir, of the current generation output_dir/<run name>."""
+def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
+    """The logs of every attempt that left any, by attempt: the current generation keeps them all, 2026-01 only the last one's."""
+    found = {number: sources_in(path) for number, path in attempts_in(directory / "logs").items()} if trainer_id == "prime-rl" else {}
+    if not found:
+        found = {1: registry.get(trainer_id).log_sources(_spec(directory, trainer_id))}
+    return {number: [log for log in logs if log.path.is_file()] for number, logs in found.items()}
+
+
+def directory_facts(directory: Path, trainer_id: str, engine: Engine, extra: Sequence[Loose] = (), *, thorough: bool = False) -> RunFacts:
+    """Facts of one run directory: of 2026-01 its output_dir, of the current generation output_dir/<run name>. What the logs of earlier
+    attempts say goes to the engine only. `extra`: logs that lie there too and are nobody's own."""
     trainer = registry.get(trainer_id)
     spec = _spec(directory, trainer_id)
-    collected = Collected()
-    started = _started(directory, trainer, spec)
-    for source in trainer.log_sources(spec):
-        if source.path.is_file():
-            with source.path.open("rb") as handle:
-                read_log(
-                    handle, _Log(source.source, source.path, str(source.path.relative_to(directory))), trainer, engine, spec.run, collected
-                )
-    good = trainer.good_end([e.event for e in collected.events])
-    return RunFacts(
-        name=spec.run,
-        spec=spec,
-        layout=trainer.layout(spec),
-        attempt=1,
-        state="files",
-        started_m=0.0,
-        started_t=started,
-        trainer_side=collected.steps.get("trainer", Side()),
-        orchestrator_side=collected.steps.get("orchestrator", Side()),
-        events=collected.events[-EVENTS_KEPT:],
-        checkpoints=trainer.checkpoints(spec),
-        files=step_files(trainer.layout(spec)),
-        good_end=good,
-    )
+    attempts = directory_logs(directory, trainer_id)
+    newest = max(attempts, default=1)
+    reads: list[Read] = []
+    for number, logs in attempts.items():
+        for log in logs:
+            name = str(log.path.relative_to(directory)) if log.path.is_relative_to(directory) else str(log.path)
+            reads.append(_read_file(log.path, Log(log.source, name, number), trainer, engine, spec.run, thorough=thorough))
+    for loose in extra:
+        reads.append(_read_file(loose.path, Log(loose.source, loose.name, newest), trainer, engine, spec.run, thorough=thorough))
+    return _facts(trainer, spec, [read for read in reads if read.log.attempt == newest], newest, _started(directory, trainer, spec))
+
+
+def loose_facts(logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False) -> RunFacts:
+    """Facts of logs that lie together and are taken for one attempt of one run. `trainer_id` "": nobody knows the generation."""
+    trainer = registry.get(trainer_id or UNKNOWN)
+    known = trainer_id != ""
+    reads = [_read_file(log.path, Log(log.source, log.name), trainer, engine, "", known=known, thorough=thorough) for log in logs]
+    return _facts(trainer, _nobody(trainer.id), reads, 1, 0.0)
+
+
+def log_facts(handle: BinaryIO, name: str, source: str, trainer_id: str, engine: Engine, *, thorough: bool = False) -> RunFacts:
+    """Facts of a single log (or standard input, name "-"), read as it comes. `trainer_id` "": nobody knows the generation."""
+    trainer = registry.get(trainer_id or UNKNOWN)
+    read = _read(handle, Log(source, name), trainer, engine, "", known=trainer_id != "", thorough=thorough)
+    return _facts(trainer, _nobody(trainer.id), [read], 1, 0.0)
 
 
 def _spec(directory: Path, trainer_id: str) -> LaunchSpec:
     output_dir, run = (directory, directory.name) if trainer_id == "prime-rl-2026-01" else (directory.parent, directory.name)
     return LaunchSpec(run=run, trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=directory.parent, output_dir=output_dir)
+
+
+def _nobody(trainer_id: str) -> LaunchSpec:
+    return LaunchSpec(run="", trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=Path(), output_dir=Path())
 
 
 def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
@@ -92,65 +103,74 @@ def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
     return min(logs, default=time.time())
 
 
-def read_log(handle: BinaryIO, log: _Log, trainer: Trainer, engine: Engine, run: str, into: Collected) -> None:
-    """Feed one log, line by line, to the engine's signatures and to the events."""
-    for number, offset, raw in _lines(handle):
-        line = trainer.parse_line(log.source, raw)
-        place = {
-            "source": log.source,
-            "stream": "",
-            "cursor": "",
-            "file": log.name,
-            "offset": offset,
-            "line": number,
-            "text": line.text[:2000],
-        }
-        engine.feed(run, 1, trainer.id, log.source, line, place)
-        event = trainer.event(log.source, line)
-        if event is None:
-            continue
-        into.events.append(LogEvent(event, float(number), line.text[:2000], log.source, file=log.name, offset=offset, line=number))
-        if event.kind == "step":
-            side = into.steps.get(event.side, Side())
-            into.steps[event.side] = Side(event.step, float(number), side.steps + 1)
+def _read_file(path: Path, log: Log, trainer: Trainer, engine: Engine, run: str, *, known: bool = True, thorough: bool) -> Read:
+    with path.open("rb") as handle:
+        return _read(handle, log, trainer, engine, run, known=known, thorough=thorough)
 
 
-def log_facts(handle: BinaryIO, name: str, source: str, trainer_id: str, engine: Engine) -> RunFacts:
-    """Facts of a single log (or standard input, name "-")."""
-    trainer = registry.get(trainer_id)
-    collected = Collected()
-    read_log(handle, _Log(source, Path(name), name), trainer, engine, "", collected)
-    spec = LaunchSpec(run="", trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=Path(), output_dir=Path())
+def _read(handle: BinaryIO, log: Log, trainer: Trainer, engine: Engine, run: str, *, known: bool, thorough: bool) -> Read:
+    """`known`: the generation is; else the signatures of all of them count."""
+    # Lines with a time of day only: the file was last written within half a day of them. A pipe is being written now.
+    matcher = engine.matcher(run, log.attempt, trainer.id if known else "", log.source, anchor=_written(handle))
+    return Reader(trainer, matcher, log, thorough=thorough).read(handle)
+
+
+def _written(handle: BinaryIO) -> float:
+    try:
+        return os.fstat(handle.fileno()).st_mtime
+    except OSError:
+        return time.time()  # no file behind it
+
+
+def _facts(trainer: Trainer, spec: LaunchSpec, reads: Sequence[Read], attempt: int, started_t: float) -> RunFacts:
+    """The same as the follower of a live run makes of these lines: the last events of every kind, steps, numbers of steps."""
+    log = RunLog(spec.run, attempt)
+    events = [event for read in reads for event in read.events]
+    for event in _in_time(events):
+        log.add(event)
+        if event.event.kind == "step" and event.event.step is not None:
+            log.record({"side": event.event.side, "step": event.event.step, **event.event.values})
+    ended = max((read.t for read in reads if read.t is not None), default=None)
+    config, surroundings = around.of_files(spec, trainer.layout(spec)) if spec.run else (None, None)
     return RunFacts(
-        name="",
+        name=spec.run,
         spec=spec,
         layout=trainer.layout(spec),
-        attempt=1,
+        attempt=attempt,
         state="files",
-        started_m=0.0,
-        started_t=0.0,
-        trainer_side=collected.steps.get("trainer", Side()),
-        orchestrator_side=collected.steps.get("orchestrator", Side()),
-        events=collected.events[-EVENTS_KEPT:],
-        good_end=trainer.good_end([e.event for e in collected.events]),
+        started_m=min((event.m for event in events), default=ended or 0.0),
+        started_t=started_t,
+        trainer_side=_side(log, "trainer", reads),
+        orchestrator_side=_side(log, "orchestrator", reads),
+        median_step_s=log.median_step_s(),
+        last_activity_m=ended,
+        events=log.events,
+        checkpoints=trainer.checkpoints(spec) if spec.run else (),
+        files=step_files(trainer.layout(spec)),
+        good_end=trainer.good_end([e.event for e in events]),
+        history=log.history.records(),
+        config=config,
+        around=surroundings,
     )
 
 
-def _lines(handle: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """(1-based number by LF, byte offset, the line without LF, cut at LINE_CAP)."""
-    offset = number = 0
-    while True:
-        piece = handle.readline(LINE_CAP)
-        if not piece:
-            return
-        number += 1
-        length = len(piece)
-        line = piece
-        while not piece.endswith(b"\n") and (piece := handle.readline(LINE_CAP)):
-            length += len(piece)
-        yield number, offset, line.rstrip(b"\n")
-        offset += length
+def _in_time(events: Sequence[LogEvent]) -> Sequence[LogEvent]:
+    """Across logs by time; within one log the order of its lines."""
+    return sorted(events, key=lambda event: event.m)
 
 
-def as_facts(runs: Sequence[RunFacts]) -> Facts:
-    return Facts(now_m=time.monotonic(), now_t=time.time(), runs=runs, coverage=ALL_COVERAGE)
+def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
+    side = log.side(name)
+    return Side(side.last_step, side.last_step_m, side.steps + sum(read.steps for read in reads if read.log.source == name))
+
+
+def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
+    """`idle_s`: how long ago the last line was written. Coverage names what nobody can see in files, and logs that were not there."""
+    now = max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0) + idle_s
+    seen: Mapping[str, frozenset[str]] = {run.name: engine.seen(run.name, run.attempt) for run in runs} if engine is not None else {}
+    known = frozenset().union(*seen.values()) if seen else frozenset()
+    coverage = [phrase for phrase in ALL_COVERAGE if phrase != "kernel log" or "kernel" not in known]
+    for source in EXPECTED if seen else ():
+        if source not in known:
+            coverage.append(f"{source} log (never seen)")
+    return Facts(now_m=now, now_t=now if now > 1e8 else time.time(), runs=runs, coverage=coverage)

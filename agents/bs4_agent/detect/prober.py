@@ -12,8 +12,9 @@ from bs4_agent.detect.facts import ServerProbe
 from bs4_agent.probes.vllm import Probe, ProbeFailed, health, metrics, one_token
 
 #: Seconds between two rounds.
-ROUND_S = 1.0
-HEALTH_EVERY_S = 2.0
+ROUND_S = 2.0
+#: Each question is a line in the server's own log.
+HEALTH_EVERY_S = 5.0
 HEALTH_TIMEOUT_S = 3.0
 #: A run is suspicious when nothing moved for this many of its own steps, and never before SUSPICION_MIN_S.
 SUSPICION_STEPS = 2.0
@@ -21,6 +22,9 @@ SUSPICION_MIN_S = 5.0
 #: Bounds of the one-token timeout. A busy engine answers one token within a few of its iterations; 30 s is ten times the slowest seen.
 TOKEN_TIMEOUT_S = (5.0, 30.0)
 TOKEN_EVERY_S = 2.0
+#: A server that answers while its run stands still is asked again after this share of the silence: a long evaluation or checkpoint is no
+#: reason to ask every two seconds for an hour.
+TOKEN_EVERY_SHARE, TOKEN_EVERY_MAX_S = 0.1, 60.0
 _COUNTER = "vllm:generation_tokens_total"
 
 
@@ -72,7 +76,8 @@ class Prober:
         limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
         if item.quiet_s < limit:
             return before if before.failures == 0 else dataclasses.replace(before, answer="unknown", failures=0)
-        if before.answer_m is not None and time.monotonic() - before.answer_m < TOKEN_EVERY_S:
+        pause = TOKEN_EVERY_S if before.failures else min(max(TOKEN_EVERY_S, TOKEN_EVERY_SHARE * item.quiet_s), TOKEN_EVERY_MAX_S)
+        if before.answer_m is not None and time.monotonic() - before.answer_m < pause:
             return before
         counted = self._generated(item.url)
         low, high = TOKEN_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""Log signatures: a pattern counts only in its own source, at its own level, from its own logger.
+"""Log signatures: a pattern counts only in its own source, at its own level, from its own logger, among its own neighbours.
 
 A quoted error in a completion, an advice line of torch or a warning that cites an errno must never fire, so a signature without a
 source is refused when a playbook is compiled.
@@ -6,54 +6,133 @@ source is refused when a playbook is compiled.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-
-from bs4_agent.detect.facts import Finding
-from bs4_agent.trainers.base import LogLine
 
 #: Patterns see at most this much of a line: an unbounded line must not hold a regular expression for seconds.
 LINE_CAP = 4096
+#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be looked through for the words of a pattern.
+FLAGS = re.ASCII
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+class Expression:
+    """A regular expression that is compiled when it is first asked: of some five hundred a healthy run needs a handful."""
+
+    __slots__ = ("_compiled", "needs", "text")
+
+    def __init__(self, text: str, needs: Sequence[str] = ()) -> None:
+        """`needs`: texts of which every line that matches holds at least one; none known: every line must be tried."""
+        self.text, self.needs = text, tuple(needs)
+        self._compiled: re.Pattern[str] | None = None
+
+    def search(self, text: str) -> re.Match[str] | None:
+        if self._compiled is None:
+            self._compiled = re.compile(self.text, FLAGS)
+        return self._compiled.search(text, 0, LINE_CAP)
+
+
+@dataclass(frozen=True)
+class Near:
+    """Another line, at most `before` lines above or `after` lines below, matches `pattern` (or, `absent`, does not)."""
+
+    pattern: Expression
+    before: int
+    after: int
+    absent: bool
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`group` of the pattern compared with a number; a group that took part in no match or holds no number is never true."""
+
+    group: str
+    compare: Callable[[float, float], bool]
+    number: float
+
+    @classmethod
+    def parse(cls, group: str, text: str) -> Condition:
+        sign = text.rstrip("-.0123456789 ")
+        return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
+
+    def holds(self, match: re.Match[str]) -> bool:
+        try:
+            return self.compare(float(match.group(self.group)), self.number)
+        except (TypeError, ValueError):
+            return False
 
 
 @dataclass(frozen=True)
 class Signature:
-    """`levels` empty: any, also lines without a header. `logger` empty: any."""
+    """One entry of `detect.logs`. `levels` empty: any, also lines without a header. `within` is seconds of line time."""
 
     failure: str
-    source: str
-    pattern: re.Pattern[str]
-    levels: frozenset[str]
-    logger: re.Pattern[str] | None
+    sources: frozenset[str]
+    pattern: Expression
+    levels: frozenset[str] = frozenset()
+    logger: Expression | None = None
+    unless: Expression | None = None
+    near: Near | None = None
+    only_after: Expression | None = None
+    not_after: Expression | None = None
+    where: Sequence[Condition] = ()
+    count: int = 1
+    within: float | None = None
+    last: bool = False
+    cleared_by: Expression | None = None
+    roles: Mapping[str, Expression] = field(default_factory=dict)
+    """Every expression that lines must be looked through for, by its key."""
 
     @classmethod
     def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:
-        logger = data.get("logger")
+        needs = data.get("needs", {})
+        source = data["source"]
+
+        def expression(key: str) -> Expression | None:
+            return Expression(data[key], needs.get(key, ())) if key in data else None
+
+        near = None
+        if "near" in data:
+            given = data["near"]
+            pattern = Expression(given["pattern"], needs.get("near/pattern", ()))
+            near = Near(pattern, given.get("before", 0), given.get("after", 0), given.get("absent", False))
+        found = {key: expression(key) for key in ("pattern", "only_after", "not_after", "cleared_by")}
+        roles = {key: value for key, value in found.items() if value is not None}
         return cls(
-            failure, data["source"], re.compile(data["pattern"]), frozenset(data.get("levels", ())), re.compile(logger) if logger else None
+            failure=failure,
+            sources=frozenset([source] if isinstance(source, str) else source),
+            pattern=roles["pattern"],
+            levels=frozenset(data.get("levels", ())),
+            logger=expression("logger"),
+            unless=expression("unless"),
+            near=near,
+            only_after=found["only_after"],
+            not_after=found["not_after"],
+            where=[Condition.parse(group, text) for group, text in data.get("where", {}).items()],
+            count=data.get("count", 1),
+            within=data.get("within"),
+            last=data.get("last", False),
+            cleared_by=found["cleared_by"],
+            roles={**roles, "near": near.pattern} if near is not None else roles,
         )
 
-    def matches(self, source: str, line: LogLine) -> bool:
-        if source != self.source and not (self.source == "env" and source.startswith("env-")):
-            return False
-        if self.levels and line.level not in self.levels:
-            return False
-        if self.logger is not None and not self.logger.search(line.logger):
-            return False
-        return self.pattern.search(line.text[:LINE_CAP]) is not None
+    def matched(self, role: str, text: str, level: str, logger: str) -> bool:
+        """Whether a line by itself is what one of the expressions looks for."""
+        return self.matches(text, level, logger) if role == "pattern" else self.roles[role].search(text) is not None
 
-
-def finding(signature: Signature, meta: Mapping[str, Any], run: str, attempt: int, evidence: Mapping[str, Any]) -> Finding:
-    """The finding that one matching line makes."""
-    return Finding(
-        failure=signature.failure,
-        run=run,
-        attempt=attempt,
-        summary=str(evidence["text"])[:300],
-        evidence=[evidence],
-        anchor=f"{evidence['stream'] or evidence['file']}:{evidence['cursor'] or evidence['offset']}",
-        severity=str(meta["severity"]),
-        role=str(meta["role"]),
-    )
+    def matches(self, text: str, level: str, logger: str) -> bool:
+        """Whether one line by itself is what is looked for; its neighbours are not asked."""
+        if self.levels and level not in self.levels:
+            return False
+        if self.logger is not None and self.logger.search(logger) is None:
+            return False
+        match = self.pattern.search(text)
+        if match is None or not all(condition.holds(match) for condition in self.where):
+            return False
+        return self.unless is None or self.unless.search(text) is None

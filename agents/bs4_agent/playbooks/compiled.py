@@ -38,7 +38,6 @@ class Playbook:
     verify: Mapping[str, Any]
     typed_name: bool
     automatic: bool
-    text: Mapping[str, str]
     sha256: str
 
     @classmethod
@@ -58,7 +57,6 @@ class Playbook:
             verify=data.get("verify", {}),
             typed_name=bool(data.get("typed_name", False)),
             automatic=bool(data.get("automatic", True)),
-            text={key: data.get(key, "") for key in ("looks_like", "explanation", "prevent")},
             sha256=digest(data),
         )
 

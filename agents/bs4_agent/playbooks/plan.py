@@ -77,6 +77,17 @@ def resumable(facts: RunFacts) -> int | None:
     return max((c.step for c in facts.checkpoints if c.complete), default=None)
 
 
+def previous(facts: RunFacts) -> int | None:
+    """The newest complete step below the one that the attempt was told to resume from; below the newest of all when it was told none."""
+    complete = sorted(c.step for c in facts.checkpoints if c.complete)
+    limit = facts.spec.resume if facts.spec.resume is not None else max(complete, default=None)
+    return max((step for step in complete if limit is not None and step < limit), default=None)
+
+
+def _goes_back(playbook: Playbook) -> bool:
+    return any(kind == "relaunch" and parameters.get("resume") == "previous" for kind, parameters in playbook.fix)
+
+
 def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
     """A plan from what is now. NotApplicable says why there is none."""
     facts = world.run_facts(run)
@@ -84,7 +95,7 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
         raise NotApplicable(f"{playbook.id} does not apply to {facts.spec.trainer}; `playbook list` shows what does.")
     if not playbook.fix:
         raise NotApplicable(f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do.")
-    resume = resumable(facts)
+    resume = previous(facts) if _goes_back(playbook) else resumable(facts)
     context = Context(world, run, action, resume)
     steps = [step for kind, parameters in playbook.fix if (step := STEPS[kind].plan(context, parameters)) is not None]
     return Plan(playbook, run, facts.attempt, incident, resume, steps, time.monotonic() + LIFETIME_S)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from bs4_agent.errors import AgentError, PlanChanged
@@ -22,8 +23,11 @@ class Recorder(Protocol):
 class Runner:
     """One plan. Every step asks `done` first, so that running it again after a kill -9 at any instant does nothing twice."""
 
-    def __init__(self, world: World, record: Recorder, key: str, plan: Plan) -> None:
-        self._world, self._record, self._key, self._plan = world, record, key, plan
+    def __init__(
+        self, world: World, record: Recorder, key: str, plan: Plan, rest: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """`rest`: a context in which this agent may be replaced by another one (boundaries.Boundaries)."""
+        self._world, self._record, self._key, self._plan, self._rest = world, record, key, plan, rest
         self._context = Context(world, plan.run, key, plan.resume)
 
     def run(self, before: ActionView | None = None) -> bool:
@@ -32,6 +36,8 @@ class Runner:
         try:
             for index, planned in enumerate(self._plan.steps):
                 if index not in finished:
+                    with self._rest():
+                        pass  # the line between two steps
                     self._step(index, planned)
         except PlanChanged as error:
             self._event("plan-changed", detail=error.message, result={"recovered": False})
@@ -58,9 +64,10 @@ class Runner:
     def _verify(self) -> bool:
         kind, parameters = next(iter(self._plan.playbook.verify.items()))
         self._event("verifying", detail=f"waiting for {parameters.get('count', 2)} new steps")
-        verdict = VERIFIERS[kind](
-            self._world, self._plan.run, self._plan.attempt, parameters, lambda text: self._event("verifying", detail=text)
-        )
+        with self._rest():
+            verdict = VERIFIERS[kind](
+                self._world, self._plan.run, self._plan.attempt, parameters, lambda text: self._event("verifying", detail=text)
+            )
         result = {"recovered": verdict.recovered, "step": verdict.step}
         self._event("done" if verdict.recovered else "failed", sync=True, detail=verdict.detail, result=result)
         return verdict.recovered

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.playbooks.steps.wait_until import used_percent
 from bs4_agent.playbooks.world import World
 
 
@@ -42,4 +43,34 @@ def steps_advance(world: World, run: str, attempt: int, parameters: Mapping[str,
     return Verdict(False, f"no second step within {within:.0f} s; the run still does not train", None)
 
 
-VERIFIERS = {"steps_advance": steps_advance}
+def steps_continue(world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None]) -> Verdict:
+    """`count` more steps than there were when the verification began, within `within` seconds, in whichever attempt runs: for a fix that
+    starts nothing. A run that has ended meanwhile by its own good end needs no further step."""
+    count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
+    deadline = time.monotonic() + within
+    first: tuple[int, int] | None = None
+    while time.monotonic() < deadline:
+        facts = world.run_facts(run)
+        now = (facts.attempt, facts.trainer_side.steps)
+        first = first if first is not None and first[0] == now[0] else now
+        if facts.good_end or now[1] >= first[1] + count:
+            return Verdict(
+                True, f"{now[1] - first[1]} steps since the fix, now at step {facts.trainer_side.last_step}", facts.trainer_side.last_step
+            )
+        if facts.state in ("ended", "lost"):
+            return Verdict(False, f"attempt {facts.attempt} ended before its next step; look at its logs", None)
+        time.sleep(0.25)
+    return Verdict(False, f"no {count} new steps within {within:.0f} s; the run does not train", None)
+
+
+def disk_below(world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None]) -> Verdict:
+    """The run's mount is used below `percent`, and steps advance: room without progress is no recovery."""
+    percent = int(parameters["percent"])
+    verdict = steps_continue(world, run, attempt, parameters, say)
+    used = used_percent(world.run_facts(run).layout.output_dir)
+    if used >= percent:
+        return Verdict(False, f"the run's disk is still {used:.0f} % full, not below {percent} %", None)
+    return Verdict(verdict.recovered, f"{verdict.detail}; the run's disk is {used:.0f} % full", verdict.step)
+
+
+VERIFIERS = {"steps_advance": steps_advance, "steps_continue": steps_continue, "disk_below": disk_below}

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from bs4_agent.detect.facts import GpuFacts, RunFacts
 from bs4_agent.identity import Identity
+from bs4_agent.playbooks.ports import PortHolder
 from bs4_agent.runs.model import Member
 from bs4_agent.trainers.base import LaunchSpec
 
@@ -58,6 +59,32 @@ class World(Protocol):
     def companion(self, run: str) -> RunFacts | None:
         """The inference server that was started apart and that `run` uses, if the agent has seen it."""
         ...
+
+    def port_holders(self, run: str) -> Sequence[PortHolder]:
+        """Who listens on the ports that `run` serves on, now."""
+        ...
+
+    def server_answers(self, run: str) -> bool:
+        """Whether the run's inference server answers /health with 200."""
+        ...
+
+    def shared_memory(self) -> Path:
+        """Where the pod's shared memory is mounted."""
+        ...
+
+    def nofile(self, run: str) -> int:
+        """The soft limit of open files with which the next attempt of `run` would start."""
+        ...
+
+    def hard_nofile(self) -> int: ...
+
+    def set_nofile(self, run: str, limit: int) -> None:
+        """A standing order for every later start of `run`."""
+        ...
+
+    def note(self, run: str, text: str, key: str) -> None: ...
+
+    def noted(self, run: str, text: str, key: str) -> bool: ...
 
 
 @dataclass(frozen=True)

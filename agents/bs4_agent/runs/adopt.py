@@ -22,6 +22,8 @@ from bs4_agent.trainers.base import LaunchSpec
 
 _KEPT = ("CUDA_", "NCCL_", "VLLM_", "HF_HOME", "HF_HUB_OFFLINE", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV")
 
+#: What a shim is once it has started its launcher.
+_SHIM = "bs4_agent/runs/reap.py"
 #: (pid, parent, cmdline, cwd) of all processes, and how to read one's environment -> (launcher's pid, spec) of each run among them.
 Recognise = Callable[
     [Sequence["tuple[int, int, Sequence[str], Path]"], "Callable[[int], Mapping[str, str]] | None"], "list[tuple[int, LaunchSpec]]"
@@ -40,12 +42,14 @@ class Candidate:
 
 def candidates(runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registry.recognise_tree) -> list[Candidate]:
     """Every launcher of our user that belongs to no run of ours, oldest first. Directories are those of the process, never assumed."""
+    runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     visible = [proc for proc in snapshot.values() if not proc.ended and proc.uid == runs.scope.uid]
     table = [(proc.identity.pid, proc.ppid, proc.cmdline, cwd) for proc in visible if (cwd := _cwd(proc)) is not None]
     found = []
     for pid, spec in recognise(table, _environment):
         root = _with_uv_around(runs, snapshot, snapshot[pid], spec)
-        if not runs.membership.knows(snapshot[pid].identity) and not runs.membership.knows(root.identity):
+        known = runs.membership.knows(snapshot[pid].identity) or runs.membership.knows(root.identity)
+        if not known and not _below_a_shim(snapshot, root):
             found.append(Candidate(root.identity, spec, snapshot[pid].cmdline, root.started_t))
     return sorted(found, key=lambda candidate: candidate.started_t)
 
@@ -95,6 +99,15 @@ def _free_name(runs: Runs, spec: LaunchSpec) -> str:
 def _with_uv_around(runs: Runs, snapshot: Snapshot, launcher: Proc, spec: LaunchSpec) -> Proc:
     parent = snapshot.get(launcher.ppid)
     return parent if parent is not None and runs.trainer(spec).component(parent.cmdline, parent.comm) == "uv" else launcher
+
+
+def _below_a_shim(snapshot: Snapshot, proc: Proc) -> bool:
+    """An attempt of ours whose shim has just started it, before anybody noted its processes: no run of somebody else's."""
+    while (parent := snapshot.get(proc.ppid)) is not None and parent is not proc:
+        if any("bs4_agent.shim" in word or word.endswith(_SHIM) for word in parent.cmdline):
+            return True
+        proc = parent
+    return False
 
 
 def _cwd(proc: Proc) -> Path | None:

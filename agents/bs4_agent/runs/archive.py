@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +157,8 @@ def _names(wanted: Path) -> Iterator[Path]:
 
 def _copy(source: Path, target: Path) -> int:
     """Copy, make durable, read back and compare; returns the bytes. A log that grows meanwhile is kept up to where it was."""
+    import shutil  # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+
     half = target.with_name(f".{target.name}.half")
     with open(source, "rb") as reader, open(half, "wb") as writer:
         shutil.copyfileobj(reader, writer, _BLOCK)

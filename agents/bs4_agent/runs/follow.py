@@ -12,6 +12,8 @@ from bs4_agent.streams.registry import Streams
 
 #: Of each poll: with one every 0.2 s a flood of lines costs a third of a core at most, and the rest of it is read later.
 _BUDGET_S = 0.1
+#: Seconds between two polls while lines come, and while no log has brought one for a while: an idle wake-up costs as much as the look.
+_BUSY_PAUSE_S, _QUIET_PAUSE_S = 0.5, 0.8
 
 
 class RunFollower:
@@ -26,6 +28,11 @@ class RunFollower:
         self._runs = runs
         self._lock = threading.Lock()
         self._followed: dict[str, Followed] = {}
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next poll is due."""
+        return _QUIET_PAUSE_S if all(followed.quiet for followed in self._followed.copy().values()) else _BUSY_PAUSE_S
 
     def poll(self) -> None:
         """Read what is new. SpoolFull when a step could not be recorded; it is kept and recorded by a later poll."""

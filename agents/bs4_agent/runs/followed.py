@@ -26,14 +26,16 @@ _CHUNK = 256 * 1024
 #: Seconds between two looks at which logs there are: environments and attempt directories appear within seconds of a start.
 _SOURCES_S = 1.0
 #: The state is saved this often while lines come. What is read again after a kill -9 is recognised: see StepLog.
-_SAVE_S = 5.0
+_SAVE_S = 15.0
 #: A longer backlog is only counted, not understood, down to its last bytes: an inference log has gigabytes when a run is adopted late.
 _BACKLOG = {"trainer": 64 << 20, "orchestrator": 64 << 20}
 _OTHER_BACKLOG = 8 << 20
 #: A log that was read this recently is live: what it brings now was written just now.
 _LIVE_S = 30.0
-#: Logs that have been quiet for so long are looked at once a second: five sources five times a second are 0.1 % of a core.
-_QUIET_AFTER_S, _QUIET_EVERY_S = 10.0, 1.0
+#: Logs that have been quiet for so long are looked at less often: five sources five times a second are 0.1 % of a core.
+_QUIET_AFTER_S, _QUIET_EVERY_S = 10.0, 0.75
+#: Bytes of one poll: less is little.
+_LITTLE = 16 << 10
 #: After an attempt's end its logs are read until they have brought nothing for this long: a replaced file is held back for a second.
 _REST_S = 5.0
 #: Clocks of files and of attempts agree to within this.
@@ -92,8 +94,9 @@ class Followed:
         self._looked_m = float("-inf")
         self._metrics: Path | None = None
         self._at_rest = False
-        self._busy_m = self._news_m = time.monotonic()
+        self._busy_m = self._busy_logs_m = time.monotonic()
         self._polled_m = float("-inf")
+        self._brought = 0
         self._path = runs.home.run(run.name) / "followed.json"
         saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
         self._saved_sources: dict[str, Any] = saved["sources"]
@@ -103,6 +106,13 @@ class Followed:
         self._saved_m = float("-inf")
         if self.log.attempt:
             self._steps.anchor(self.log.attempt, self.log.last_read_t)
+            for record in self._steps.known(self.log.attempt):
+                self.log.history.add(record, None)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the logs have brought little for a while: a step line now and then, a health check."""
+        return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
 
     def poll(self, deadline: float, on_line: OnLine | None) -> None:
         """Read what is new, until monotonic second `deadline`. SpoolFull when steps could not be recorded: nothing more is read then."""
@@ -115,7 +125,7 @@ class Followed:
         if self._at_rest:
             return
         now = time.monotonic()
-        if now - self._polled_m < (_QUIET_EVERY_S if now - self._news_m > _QUIET_AFTER_S else 0.0):
+        if now - self._polled_m < (_QUIET_EVERY_S if self.quiet else 0.0):
             return
         self._polled_m = now
         if now - self._looked_m >= _SOURCES_S:
@@ -126,8 +136,9 @@ class Followed:
             self.log.record(record)
             news = True
         self._steps.flush()
-        if news:
-            self._news_m = now
+        if self._brought > _LITTLE:
+            self._busy_logs_m = now
+        self._brought = 0
         if news or attempt.end is None or self._runs.membership.living(self._run.name):
             self._busy_m = now
         self._at_rest = now - self._busy_m >= _REST_S  # its streams stay readable
@@ -150,7 +161,7 @@ class Followed:
         self.log = RunLog(self._run.name, attempt.number)
         self._steps.anchor(attempt.number, attempt.started_t)
         self._at_rest, self._looked_m = False, float("-inf")
-        self._busy_m = self._news_m = time.monotonic()
+        self._busy_m = self._busy_logs_m = time.monotonic()
 
     def _expect(self, attempt: Attempt) -> None:
         """Every log that this attempt has or will have becomes a stream."""
@@ -225,6 +236,7 @@ class Followed:
         if attempt is None:
             return
         self.log.last_activity_m = time.monotonic()
+        self._brought += len(chunk.data)
         for offset, raw in _lines(chunk.data, start.offset):
             source.line += 1
             place = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -99,6 +98,8 @@ def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> No
 
 def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str | None:
     """None when the PATH finds `program`; else a PATH that does. LaunchFailed when there is none."""
+    import shutil  # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+
     path = environment.get("PATH", os.defpath)
     if "/" in program:
         if not os.access(cwd / program, os.X_OK):

@@ -20,6 +20,8 @@ from bs4_agent.telemetry.processes import Proc, Snapshot
 _PAST = 256
 #: members.json is written at most this often, and only after a change.
 _SAVE_S = 1.0
+#: Several questions of one look share one pass over the members. Whoever acts compares the identity again at that very moment.
+_FRESH_S = 0.2
 #: Of a command line, what is kept: enough for a title and a person, without 30 kB of JSON arguments per process.
 _WORDS, _WORD = 16, 256
 
@@ -49,7 +51,7 @@ class AttemptMembers:
         self.past: dict[Identity, Known] = {}
         self._component = component
         self._changed = False
-        self._saved_m = float("-inf")
+        self._saved_m = self._refreshed_m = float("-inf")
         self.recall()
 
     @property
@@ -76,7 +78,11 @@ class AttemptMembers:
         return past + [self._member(known, alive=True) for known in self.alive.values()]
 
     def refresh(self) -> None:
-        """Bury who has ended since the last snapshot."""
+        """Bury who has ended since the last snapshot; what is known is at most 0.2 s old then."""
+        now = time.monotonic()
+        if now - self._refreshed_m < _FRESH_S:
+            return
+        self._refreshed_m = now
         for identity in [one for one in self.alive if not one.alive()]:
             self._bury(identity)
 

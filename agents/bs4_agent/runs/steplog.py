@@ -65,6 +65,10 @@ class StepLog:
         records = [record for row in data[:whole].splitlines() for record in self._reader.feed_metrics(row, attempt.number)]
         return self._take([r for r in records if r.get("log_t", attempt.started_t) >= attempt.started_t - _CLOCK_SLACK_S])
 
+    def known(self, attempt: int) -> list[dict[str, Any]]:
+        """What was recorded of `attempt` and is still remembered, in order."""
+        return [record for (number, _, _), record in self._recorded.items() if number == attempt]
+
     def flush(self) -> None:
         """Write what is pending. SpoolFull leaves the rest for the next call."""
         while self._pending:

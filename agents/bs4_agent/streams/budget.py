@@ -13,7 +13,7 @@ class Budget:
     """A time slice that also ends when `stop` is set (the query was cancelled or its connection closed)."""
 
     def __init__(self, stop: threading.Event | None = None, seconds: float = SLICE_S) -> None:
-        self._stop = stop
+        self.stop = stop
         self._until = time.monotonic() + seconds
 
     @property
@@ -22,4 +22,4 @@ class Budget:
 
     @property
     def cancelled(self) -> bool:
-        return self._stop is not None and self._stop.is_set()
+        return self.stop is not None and self.stop.is_set()

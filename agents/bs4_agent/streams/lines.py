@@ -50,6 +50,11 @@ class LineIndex:
         """Newlines in the first `size` bytes, all whole strides of which are indexed."""
         return self.newlines + _count(fd, self.scanned, size - self.scanned)
 
+    def before(self, fd: int, place: int) -> int:
+        """Newlines before offset `place`, which lies among the indexed bytes or in the stride behind them."""
+        step = min(place // self._stride, len(self._counts))
+        return (self._counts[step - 1] if step else 0) + _count(fd, step * self._stride, place - step * self._stride)
+
     def offset(self, fd: int, size: int, line: int) -> int | None:
         """Where 0-based `line`, up to which `extend` has come, begins; None when the first `size` bytes have fewer newlines."""
         if line == 0:

@@ -15,6 +15,11 @@ from bs4_agent.streams.stream import Stream
 
 #: Longest search text; a regular expression of this size compiles in milliseconds.
 PATTERN_LIMIT = 1000
+#: Terms of one filter.
+TERMS = 16
+#: Seconds of one answer to a count: nearly all of it passes with the interpreter's lock given back, and over a link with a round trip of
+#: 150 ms it is the answers' number that makes a count long.
+COUNT_SLICE_S = 0.25
 
 
 class Queries:
@@ -33,7 +38,13 @@ class Queries:
         * `stat`: see the stream.
         * `seek-line`: `line` (0-based; negative from the end, or from `cursor`) -> `cursor` where it begins, as far as it got.
         * `seek-time`: `t` (wall seconds) -> `cursor` of the first line not before it, its `t`, and whether that is `exact`.
-        * `search`: `pattern`, `regex` (bool), `cursor`, `limit` -> `hits` [{"cursor", "text"}], one per line.
+        * `seek-clock`: `seconds` from the clock of the line at `cursor`, over midnights -> `cursor` of the first line not before that.
+        * `where`: `cursor` -> `line` it lies in, `lines` of the whole stream (unfinished one not counted).
+        * `search`: `pattern`, `regex`, `ignore_case`, `backwards` (bools), `cursor`, `limit` -> `hits` [{"cursor", "text"}], one per line.
+        * `count`: `pattern`, `regex`, `ignore_case`, `cursor` -> `stretches` [[generation, begin, end, lines]] that have any, and how far
+          that is, `cursor`: counting goes on there when the log has grown.
+        * `sift`: `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor` (least level, 0 to 50), `backwards`, `cursor`,
+          `limit` -> `lines` [[cursor, text, bytes]] that pass, in the order of the search, and how far that is, `cursor`.
         """
         budget = Budget(stop)
         if op == "stat":
@@ -42,9 +53,17 @@ class Queries:
             return self._seek_line(arguments, budget)
         if op == "seek-time":
             return self._seek_time(arguments)
+        if op == "seek-clock":
+            return self._seek_clock(arguments, budget)
+        if op == "where":
+            return self._where(arguments, budget)
         if op == "search":
             return self._search(arguments, budget)
-        raise BadRequest(f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time or search.")
+        if op == "count":
+            return self._count(arguments, budget)
+        if op == "sift":
+            return self._sift(arguments, budget)
+        raise BadRequest(f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, where, search, count or sift.")
 
     def _seek_line(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         line = arguments.get("line")
@@ -70,24 +89,70 @@ class Queries:
         place = self._stream.place_at(float(t)) or str(self._stream.stat()["end"])
         return {"cursor": place, "t": None, "exact": False, "next": None}
 
+    def _seek_clock(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        from bs4_agent.streams import clockseek
+
+        seconds = arguments.get("seconds")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or abs(seconds) > clockseek.FURTHEST_S:
+            raise BadRequest("seek-clock needs `seconds`, a number of at most a year.")
+        place = clockseek.shift(self._stream.pieces(), self._place(arguments.get("cursor", END)), int(seconds), budget)
+        return {"cursor": str(place) if place else None, "next": None}
+
+    def _where(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        place = self._place(arguments.get("cursor", END))
+        with self._lock:
+            found = seek.count_lines(self._stream.pieces(), self._index, place, budget)
+        if found is None:
+            return {"line": None, "lines": None, "next": {"cursor": str(place)}}
+        return {"line": found[0], "lines": found[1], "next": None}
+
     def _search(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         from bs4_agent.streams import search
 
-        pattern, limit = arguments.get("pattern"), arguments.get("limit", 100)
-        if not isinstance(pattern, str) or not 0 < len(pattern) <= PATTERN_LIMIT:
-            raise BadRequest(f"search needs `pattern`, a text of 1 to {PATTERN_LIMIT} characters.")
-        if type(limit) is not int or limit < 1:
-            raise BadRequest("search needs `limit` to be a positive integer.")
-        pieces, limit = self._stream.pieces(), min(limit, search.MAX_HITS)
-        start = self._place(arguments.get("cursor", START))
+        pattern, ignore_case, backwards = _pattern(arguments), bool(arguments.get("ignore_case")), bool(arguments.get("backwards"))
+        pieces, limit = self._stream.pieces(), min(_limit(arguments), search.MAX_HITS)
+        start = self._place(arguments.get("cursor", END if backwards else START))
         if arguments.get("regex"):
-            hits, place = search.regex(pieces, start, pattern, limit, budget)
+            hits, place = search.regex(pieces, start, pattern, limit, budget, ignore_case=ignore_case, backwards=backwards)
         else:
-            hits, place = search.literal(pieces, start, pattern.encode("utf-8", "surrogatepass"), limit, budget)
+            needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
+            hits, place = search.literal(pieces, start, needle, limit, budget, backwards=backwards)
         return {
             "hits": [{"cursor": str(cursor), "text": text} for cursor, text in hits],
             "next": {"cursor": str(place)} if place is not None else None,
         }
+
+    def _count(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        from bs4_agent.streams import search
+
+        pattern, ignore_case = _pattern(arguments), bool(arguments.get("ignore_case"))
+        pieces, start = search.whole_lines(self._stream.pieces()), self._place(arguments.get("cursor", START))
+        if arguments.get("regex"):
+            request = {"op": "count", "terms": [{"pattern": pattern, "ignore_case": ignore_case}], "limit": search.STRETCHES}
+            answer, following = search.scan(pieces, start, request, budget)
+            stretches, finished = answer["stretches"], following is None
+            reached = Cursor(*answer["reached"]) if answer.get("reached") else start
+            place = following or max(reached, start)
+        else:
+            needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
+            stretches, place, finished = search.count(pieces, start, needle, Budget(budget.stop, COUNT_SLICE_S))
+        return {"stretches": stretches, "cursor": str(place), "next": None if finished else {"cursor": str(place)}}
+
+    def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        from bs4_agent.streams import search
+
+        terms, floor, backwards = arguments.get("terms", []), arguments.get("floor", 0), bool(arguments.get("backwards"))
+        if not isinstance(terms, list) or len(terms) > TERMS or not all(isinstance(term, dict) for term in terms) or type(floor) is not int:
+            raise BadRequest(f"sift needs `terms`, a list of at most {TERMS} objects, and `floor`, an integer.")
+        checked = [{"pattern": _pattern(t), "ignore_case": bool(t.get("ignore_case")), "out": bool(t.get("out"))} for t in terms]
+        pieces = search.whole_lines(self._stream.pieces())
+        start = self._place(arguments.get("cursor", END if backwards else START))
+        request = {"op": "sift", "terms": checked, "floor": floor, "limit": min(_limit(arguments), search.MAX_HITS)}
+        answer, place = search.scan(pieces, start, request, budget, backwards=backwards)
+        lines = [[str(Cursor(generation, offset)), text, size] for generation, offset, text, size in answer["hits"]]
+        ends = [Cursor(piece.generation, 0 if backwards else piece.size) for piece in pieces] or [start]
+        reached = place or (min([start, ends[0]]) if backwards else max([start, ends[-1]]))
+        return {"lines": lines, "cursor": str(reached), "next": {"cursor": str(place)} if place is not None else None}
 
     def _place(self, cursor: Any) -> Cursor:
         if not isinstance(cursor, str):
@@ -98,3 +163,17 @@ class Queries:
 
     def _index(self, generation: int) -> LineIndex:
         return self._indexes.setdefault(generation, LineIndex())
+
+
+def _pattern(arguments: Mapping[str, Any]) -> str:
+    pattern = arguments.get("pattern")
+    if not isinstance(pattern, str) or not 0 < len(pattern) <= PATTERN_LIMIT:
+        raise BadRequest(f"A search needs `pattern`, a text of 1 to {PATTERN_LIMIT} characters.")
+    return pattern
+
+
+def _limit(arguments: Mapping[str, Any]) -> int:
+    limit = arguments.get("limit", 100)
+    if type(limit) is not int or limit < 1:
+        raise BadRequest("A search needs `limit` to be a positive integer.")
+    return limit

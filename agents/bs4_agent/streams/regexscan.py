@@ -1,10 +1,16 @@
-"""Search lines for a regular expression, in a process of its own. Run as a script; imports nothing of ours.
+"""Look through lines with regular expressions, in a process of its own. Run as a script; imports nothing of ours.
 
 `re` holds the interpreter's lock while it matches, and a pattern such as (a+)+$ takes for ever on one unlucky line: inside the agent
 it would stop the sampler, the watcher and every console. Here it only ends this process, by the alarm set first of all.
 
-Standard input: one JSON object `{"pattern", "ranges": [[generation, fd, from, to], ...], "limit", "seconds", "room"}`. Standard output:
-`{"hits": [[generation, offset, text], ...], "next": [generation, offset] or null}` or `{"error": why the pattern is none}`.
+Standard input: one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor", "levels", "ranges": [[generation, fd, from,
+to], ...], "backwards", "limit", "seconds", "room", "escapes"}`. A line is wanted when every term matches (none that is `out` does) and
+its level, or that of the last line before it that has one, is not below `floor`. Standard output: `{"hits", "stretches", "next":
+[generation, offset] or null}` or `{"error": why a pattern is none}`.
+
+* `search`: hits are `[generation, offset, excerpt]`
+* `sift`: hits are `[generation, offset, text, bytes of the line]`, the text whole up to WHOLE bytes
+* `count`: stretches are `[generation, begin, end, wanted lines]`
 """
 
 from __future__ import annotations
@@ -18,53 +24,202 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-#: Bytes of a line that are searched.
+#: Bytes of a line that are looked at by a search and a count, and by a filter: the console's own filter looks at as many.
 LINE = 16 * 1024
+REACH = 4096
 BLOCK = 256 * 1024
+#: Bytes of a line that `sift` gives; the rest is read by its cursor.
+WHOLE = 4096
+#: How far before a block the level of its first lines is looked for.
+BEFORE = 16 * 1024
+STRETCH = 4 * BLOCK
 #: Seconds after the time slice before the alarm ends the process.
 GRACE_S = 1.0
+#: A level word counts only near the line's start.
+LEVEL_REACH = 90
+
+_LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
+_LEVELS = {b"TRACE": 5, b"DEBUG": 10, b"INFO": 20, b"SUCCESS": 25, b"WARNING": 30, b"WARN": 30, b"ERROR": 40, b"CRITICAL": 50, b"FATAL": 50}
+#: What looks beyond a match, or for the text's end, means something else in a block of lines than in one line.
+_LOOKS_AROUND = re.compile(r"\(\?(?:[=!(]|<[=!])|\\[AZ]|\(\?[a-zA-Z]*s")
+_CASELESS = re.compile(r"[^A-Za-z\x80-\U0010ffff]+")
+_META = re.compile(r"[\\.^$*+?{}\[\]|()]")
+
+
+class Wanted:
+    """Which lines are wanted."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.reach = REACH if request["op"] == "sift" else LINE
+        self.floor = request.get("floor", 0)
+        self.ins: list[re.Pattern[bytes]] = []
+        self.outs: list[re.Pattern[bytes]] = []
+        self.must: list[tuple[bytes, ...]] = []
+        """A block is only looked at when one of each of these is in it."""
+        self.leap: re.Pattern[bytes] | None = None
+        """An expression that finds the next candidate in a block without asking line by line."""
+        for term in request["terms"]:
+            self._add(term["pattern"], term.get("ignore_case", False), out=term.get("out", False))
+        if self.floor:
+            self.must.append(tuple(word for word, level in _LEVELS.items() if level >= self.floor))
+
+    def _add(self, text: str, ignore_case: bool, *, out: bool) -> None:
+        pattern = re.compile(text.encode(), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+        (self.outs if out else self.ins).append(pattern)
+        if out:
+            return
+        if not _META.search(text):
+            # Of a text in either case only what is no letter is certain to be there as it is written.
+            certain = max(_CASELESS.findall(text), key=len, default="") if ignore_case else text
+            if certain.strip():
+                self.must.append((certain.encode(),))
+        if self.leap is None and not _LOOKS_AROUND.search(text):
+            self.leap = pattern
+
+    def may_be_in(self, block: bytes) -> bool:
+        return all(any(word in block for word in words) for words in self.must)
+
+    def matches(self, line: bytes) -> bool:
+        line = line[: self.reach]
+        return all(p.search(line) for p in self.ins) and not any(p.search(line) for p in self.outs)
 
 
 def main() -> None:
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
     try:
-        pattern = re.compile(request["pattern"].encode())
+        wanted = Wanted(request)
     except (re.error, OverflowError, RecursionError) as error:
         json.dump({"error": str(error)}, sys.stdout)
         return
-    json.dump(scan(pattern, request), sys.stdout)
+    json.dump(count(wanted, request) if request["op"] == "count" else collect(wanted, request), sys.stdout)
 
 
-def scan(pattern: re.Pattern[bytes], request: dict[str, Any]) -> dict[str, Any]:
+def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
     until = time.monotonic() + request["seconds"]
+    escapes = re.compile(request["escapes"].encode("latin-1"))
+    sift, backwards = request["op"] == "sift", request["backwards"]
     hits: list[list[Any]] = []
     room = request["room"]
-    for generation, fd, position, end in request["ranges"]:
-        for offset, line in lines(fd, position, end):
-            if len(hits) >= request["limit"] or room <= 0 or time.monotonic() > until:
-                return {"hits": hits, "next": [generation, offset]}
-            match = pattern.search(line[:LINE])
-            if match:
-                hits.append([generation, offset, excerpt(line, match.start())])
-                room -= len(hits[-1][2]) * 2 + 60
+    for generation, fd, begin, end in request["ranges"]:
+        for first, data in blocks(fd, begin, end, backwards=backwards):
+            found = list(lines(wanted, fd, first, data, escapes))
+            for offset, size, line in reversed(found) if backwards else found:
+                if len(hits) >= request["limit"] or room <= 0:
+                    return {"hits": hits, "next": [generation, offset + size if backwards else offset]}
+                hits.append([generation, offset, whole(line), len(line)] if sift else [generation, offset, shown(wanted, line)])
+                room -= len(hits[-1][2].encode("utf-8", "replace")) * 2 + 60
+            if time.monotonic() > until:
+                reached = first if backwards else first + len(data)
+                return {"hits": hits, "next": [generation, reached]}
     return {"hits": hits, "next": None}
 
 
-def lines(fd: int, position: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """(offset, line without LF) of [position, end); a line longer than a block comes in blocks."""
-    while position < end:
-        block = os.pread(fd, min(BLOCK, end - position), position)
+def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
+    until = time.monotonic() + request["seconds"]
+    escapes = re.compile(request["escapes"].encode("latin-1"))
+    stretches: list[list[int]] = []
+    place: list[int] | None = None
+    for generation, fd, begin, end in request["ranges"]:
+        for first, data in blocks(fd, begin, end, backwards=False):
+            found = sum(1 for _ in lines(wanted, fd, first, data, escapes))
+            reached = first + len(data)
+            if found and stretches and stretches[-1][0] == generation and reached - stretches[-1][1] <= STRETCH:
+                stretches[-1][2], stretches[-1][3] = reached, stretches[-1][3] + found
+            elif found:
+                stretches.append([generation, first, reached, found])
+            place = [generation, reached]
+            if time.monotonic() > until or len(stretches) > request["limit"]:
+                return {"stretches": stretches, "reached": place, "next": place}
+    return {"stretches": stretches, "reached": place, "next": None}
+
+
+def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
+    """(offset, whole lines) of [begin, end), in order or the last first; a line longer than a block comes in blocks."""
+    while begin < end:
+        start = max(begin, end - BLOCK) if backwards else begin
+        block = os.pread(fd, min(BLOCK, end - start), start)
         if not block:
             return
-        if position + len(block) < end:
-            block = block[: block.rfind(b"\n") + 1] or block
-        offset = position
-        for line in block.split(b"\n"):
-            if offset < position + len(block):
-                yield offset, line
-            offset += len(line) + 1
-        position += len(block)
+        if backwards:
+            cut = block.find(b"\n", 0, len(block) - 1) + 1 if start > begin else 0
+            end = start + cut
+            yield end, block[cut:]
+        else:
+            if begin + len(block) < end:
+                block = block[: block.rfind(b"\n") + 1] or block
+            yield begin, block
+            begin += len(block)
+
+
+def lines(wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, raw length with LF, line without escapes and LF) of the wanted lines of one block."""
+    text = escapes.sub(b"", data) if b"\x1b" in data else data
+    if not wanted.may_be_in(text):
+        return
+    if wanted.leap is not None and not wanted.floor and text is data:
+        yield from leaps(wanted, wanted.leap, first, data)
+        return
+    level = 0 if not wanted.floor else level_before(fd, first)
+    offset = first
+    for line, raw in zip(text.split(b"\n"), data.split(b"\n"), strict=True):
+        if offset < first + len(data):
+            if b"\r" in line:
+                line = last_write(line)
+            if wanted.floor:
+                own = level_of(line)
+                level = level if own is None else own
+            if level >= wanted.floor and wanted.matches(line):
+                yield offset, len(raw) + 1, line
+        offset += len(raw) + 1
+
+
+def leaps(wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """As `lines`, by one search in C from each candidate to the next; the line alone decides."""
+    at = 0
+    while at < len(data) and (found := leap.search(data, at)):
+        if found.start() >= len(data):
+            return
+        begin = data.rfind(b"\n", 0, found.start()) + 1
+        end = data.find(b"\n", found.start())
+        end = len(data) if end < 0 else end
+        line = data[max(begin, at) : end]
+        line = last_write(line) if b"\r" in line else line
+        if begin >= at and wanted.matches(line):
+            yield first + begin, end + 1 - begin, line
+        at = end + 1
+
+
+def level_of(line: bytes) -> int | None:
+    """The line's own level, None for a continuation."""
+    found = _LEVEL.search(line, 0, LEVEL_REACH)
+    if found is None and line.startswith(b'{"'):
+        found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
+    return _LEVELS.get(found[1]) if found else None
+
+
+def level_before(fd: int, offset: int) -> int:
+    """The level of the last line before `offset` that has one; 0 where none is near."""
+    begin = max(0, offset - BEFORE)
+    for line in reversed(os.pread(fd, offset - begin, begin).split(b"\n")):
+        level = level_of(line)
+        if level is not None:
+            return level
+    return 0
+
+
+def last_write(line: bytes) -> bytes:
+    """What a terminal would still show of a progress bar."""
+    return next((piece for piece in reversed(line.split(b"\r")) if piece), b"")
+
+
+def whole(line: bytes) -> str:
+    return line[:WHOLE].decode("utf-8", "replace")
+
+
+def shown(wanted: Wanted, line: bytes) -> str:
+    match = wanted.ins[0].search(line[: wanted.reach]) if wanted.ins else None
+    return excerpt(line, match.start() if match else 0)
 
 
 def excerpt(line: bytes, at: int) -> str:

@@ -20,7 +20,7 @@ WAIT_LIMIT_S = 30.0
 REPEAT_S = 1.0
 #: Seconds between two looks at a log: while somebody waits for it, while nobody does, and when nobody does and it has long been quiet.
 #: 20 quiet logs with a reader each cost 0.3 % of a core (measured).
-WAITED_S, UNWAITED_S, QUIET_S = 0.1, 0.5, 2.0
+WAITED_S, UNWAITED_S, QUIET_S = 0.1, 1.0, 2.0
 QUIET_AFTER_S = 60.0
 #: Streams described in one answer to `list`, about 150 bytes each.
 LISTED = 200

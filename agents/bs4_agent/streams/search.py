@@ -4,98 +4,206 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import BadRequest
 from bs4_agent.identity import Identity
+from bs4_agent.streams.blocks import ESCAPES, Block, Reader
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import Cursor
+from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.regexscan import excerpt
 from bs4_agent.streams.stream import Piece
 
 MAX_HITS = 500
 #: Bytes of hits in one answer, so that it fits a frame's header (64 KiB) with room for escapes.
 ROOM = 24 * 1024
-BLOCK = 256 * 1024
 #: Seconds one regular expression call may scan; its process takes about 20 ms to start, so a slice of 50 ms would be half overhead.
 REGEX_SLICE_S = 0.25
 #: Descriptors handed to one such process.
 REGEX_PIECES = 64
+#: A count says how many lines of each stretch match. A stretch is at least so long, and grows so that an answer has at most STRETCHES.
+STRETCH = 1024 * 1024
+STRETCHES = 400
+#: Matches in one block above which they are counted only, by one expression; below, each line is located.
+CROWDED = 32
 
 _SCANNER = Path(__file__).with_name("regexscan.py")
+#: Bytes that are the same in both cases.
+_CASELESS = re.compile(rb"[^A-Za-z\x80-\xff]+")
 
 Hit = tuple[Cursor, str]
+#: [generation, begin, end, matching lines]
+Stretch = list[int]
 
 
-def literal(pieces: Sequence[Piece], start: Cursor, needle: bytes, limit: int, budget: Budget) -> tuple[list[Hit], Cursor | None]:
-    """Lines with `needle` from `start` on: (line start, excerpt), and where to go on (None: the end was reached)."""
+@dataclass(frozen=True)
+class Needle:
+    """A text to be found, in either case of its ASCII letters where `ignore_case`."""
+
+    text: bytes
+    ignore_case: bool = False
+
+    @property
+    def must(self) -> bytes:
+        """What a block with a match holds for certain as it is written here: lets most blocks be passed over in C."""
+        if not self.ignore_case:
+            return self.text
+        return max(_CASELESS.findall(self.text), key=len, default=b"")
+
+    def haystack(self, block: Block) -> bytes:
+        return block.text.lower() if self.ignore_case else block.text
+
+    @property
+    def wanted(self) -> bytes:
+        return self.text.lower() if self.ignore_case else self.text
+
+
+def literal(
+    pieces: Sequence[Piece], start: Cursor, needle: Needle, limit: int, budget: Budget, *, backwards: bool = False
+) -> tuple[list[Hit], Cursor | None]:
+    """Lines with `needle` from `start` on (before it, newest first, when `backwards`): (line start, excerpt), and where to go on
+    (None: there is nothing further)."""
     hits: list[Hit] = []
     room = ROOM
-    for piece in pieces:
-        if piece.generation < start.generation:
-            continue
-        position = start.offset if piece.generation == start.generation else 0
+    reader, must = Reader(), needle.must
+    for piece, begin, end in _ranges(pieces, start, backwards=backwards):
         fd = piece.open()
         if fd < 0:
             continue
         try:
-            for offset, block in _blocks(fd, position, piece.size):
-                for at, text in _matches(block, needle):
-                    if len(hits) == limit or room <= 0:
-                        return hits, Cursor(piece.generation, offset + at)
-                    hits.append((Cursor(piece.generation, offset + at), text))
+            for reached, block in (reader.back if backwards else reader.blocks)(fd, begin, end, must):
+                found = list(_matches(block, needle)) if block else []
+                for at, after, text in reversed(found) if backwards else found:
+                    hits.append((Cursor(piece.generation, at), text))
                     room -= 2 * len(text) + 60
+                    if len(hits) == limit or room <= 0:
+                        return hits, Cursor(piece.generation, at if backwards else after)
                 if budget.spent:
-                    return hits, Cursor(piece.generation, offset + len(block))
+                    return hits, Cursor(piece.generation, reached)
         finally:
             os.close(fd)
     return hits, None
 
 
-def _blocks(fd: int, position: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """(offset, whole lines) of [position, end); only a line longer than a block is cut."""
-    while position < end:
-        block = os.pread(fd, min(BLOCK, end - position), position)
-        if not block:
-            return
-        if position + len(block) < end:
-            block = block[: block.rfind(b"\n") + 1] or block
-        yield position, block
-        position += len(block)
+def count(pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget) -> tuple[list[Stretch], Cursor, bool]:
+    """How many lines from `start` on hold `needle`, by stretches that have any: (stretches, where it ended, whether that is the end)."""
+    stretches: list[Stretch] = []
+    reader, must = Reader(), needle.must
+    long = max(STRETCH, sum(piece.size for piece in pieces) // STRETCHES)
+    line = re.compile(re.escape(needle.wanted) + rb"[^\n]*")
+    place = start
+    for piece, begin, end in _ranges(pieces, start):
+        fd = piece.open()
+        if fd < 0:
+            continue
+        try:
+            for reached, block in reader.blocks(fd, begin, end, must):
+                if block is not None and (lines := _lines(needle.haystack(block), needle.wanted, line)):
+                    _add(stretches, [piece.generation, block.offset, reached, lines], long)
+                place = Cursor(piece.generation, reached)
+                if budget.spent:
+                    return stretches, place, False
+        finally:
+            os.close(fd)
+    return stretches, place, True
 
 
-def _matches(block: bytes, needle: bytes) -> Iterator[tuple[int, str]]:
-    """(offset of the line, excerpt) of each line of `block` that holds `needle`, once per line."""
-    found = block.find(needle)
-    while found >= 0:
-        begin = block.rfind(b"\n", 0, found) + 1
-        end = block.find(b"\n", found)
-        end = len(block) if end < 0 else end
-        yield begin, excerpt(block[begin:end], found - begin)
-        found = block.find(needle, end)
-
-
-def regex(pieces: Sequence[Piece], start: Cursor, pattern: str, limit: int, budget: Budget) -> tuple[list[Hit], Cursor | None]:
-    """As `literal`, for lines (their first 16 KiB) in which `pattern` matches. BadRequest for one that is invalid or takes too long."""
-    wanted = [piece for piece in pieces if piece.generation >= start.generation]
-    opened = [(piece, fd) for piece in wanted[:REGEX_PIECES] if (fd := piece.open()) >= 0]
+def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces without the unfinished last line: what was counted or sifted up to here can go on here when the file has grown."""
+    if not pieces:
+        return []
+    last = pieces[-1]
+    fd = last.open()
+    if fd < 0:
+        return list(pieces)
     try:
-        ranges = [[p.generation, fd, start.offset if p.generation == start.generation else 0, p.size] for p, fd in opened]
-        request = {"pattern": pattern, "ranges": ranges, "limit": limit, "seconds": REGEX_SLICE_S, "room": ROOM}
-        answer = _scan(request, [fd for _, fd in opened], budget)
+        return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
     finally:
-        for _, fd in opened:
+        os.close(fd)
+
+
+def _lines(text: bytes, wanted: bytes, line: re.Pattern[bytes]) -> int:
+    """Lines of `text` with `wanted`. Crowded ones are counted by one expression, which takes a line at a time in C."""
+    found = text.find(wanted)
+    lines = 0
+    while found >= 0:
+        lines += 1
+        if lines > CROWDED:
+            return len(line.findall(text))
+        end = text.find(b"\n", found)
+        found = text.find(wanted, end) if end >= 0 else -1
+    return lines
+
+
+def _add(stretches: list[Stretch], new: Stretch, long: int) -> None:
+    last = stretches[-1] if stretches else None
+    if last is not None and last[0] == new[0] and new[2] - last[1] <= long:
+        last[2], last[3] = new[2], last[3] + new[3]
+    else:
+        stretches.append(new)
+
+
+def _ranges(pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False) -> Iterator[tuple[Piece, int, int]]:
+    """(piece, begin, end) of what lies from `start` on, or before it."""
+    for piece in reversed(pieces) if backwards else pieces:
+        if backwards and piece.generation <= start.generation:
+            yield piece, 0, min(piece.size, start.offset) if piece.generation == start.generation else piece.size
+        elif not backwards and piece.generation >= start.generation:
+            yield piece, start.offset if piece.generation == start.generation else 0, piece.size
+
+
+def _matches(block: Block, needle: Needle) -> Iterator[tuple[int, int, str]]:
+    """(offset of the line, of what follows it, excerpt) of each line of `block` that holds `needle`, once per line."""
+    text, wanted = needle.haystack(block), needle.wanted
+    found = text.find(wanted)
+    while found >= 0:
+        at, begin, end = block.line_at(found)
+        following = block.line_at(end + 1)[0] if end + 1 < len(text) else block.offset + len(block.raw)
+        yield at, following, excerpt(block.text[begin:end], found - begin)
+        found = text.find(wanted, end)
+
+
+def regex(
+    pieces: Sequence[Piece], start: Cursor, pattern: str, limit: int, budget: Budget, *, ignore_case: bool = False, backwards: bool = False
+) -> tuple[list[Hit], Cursor | None]:
+    """As `literal`, for lines (their first 16 KiB) in which `pattern` matches. BadRequest for one that is invalid or takes too long."""
+    request = {"op": "search", "terms": [{"pattern": pattern, "ignore_case": ignore_case}], "limit": limit}
+    answer, following = scan(pieces, start, request, budget, backwards=backwards)
+    return [(Cursor(generation, offset), text) for generation, offset, text in answer["hits"]], following
+
+
+def scan(
+    pieces: Sequence[Piece], start: Cursor, request: dict[str, Any], budget: Budget, *, backwards: bool = False
+) -> tuple[dict[str, Any], Cursor | None]:
+    """What the scanner's process answers to `request` (see regexscan), and where to go on."""
+    wanted = list(_ranges(pieces, start, backwards=backwards))
+    opened = [(piece, fd, begin, end) for piece, begin, end in wanted[:REGEX_PIECES] if (fd := piece.open()) >= 0]
+    try:
+        request = {
+            **request,
+            "ranges": [[piece.generation, fd, begin, end] for piece, fd, begin, end in opened],
+            "backwards": backwards,
+            "seconds": REGEX_SLICE_S,
+            "room": ROOM,
+            "escapes": ESCAPES.pattern.decode("latin-1"),
+        }
+        answer = _scan(request, [fd for _, fd, _, _ in opened], budget)
+    finally:
+        for _, fd, _, _ in opened:
             os.close(fd)
     if answer is None:
-        return [], start
-    hits = [(Cursor(generation, offset), text) for generation, offset, text in answer["hits"]]
+        return {"hits": [], "stretches": []}, start
     if answer["next"] is not None:
-        return hits, Cursor(*answer["next"])
-    return hits, Cursor(wanted[REGEX_PIECES].generation, 0) if len(wanted) > REGEX_PIECES else None
+        return answer, Cursor(*answer["next"])
+    further = wanted[REGEX_PIECES][0] if len(wanted) > REGEX_PIECES else None
+    return answer, Cursor(further.generation, further.size if backwards else 0) if further else None
 
 
 def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[str, Any] | None:

@@ -12,6 +12,9 @@ from bs4_agent.streams.cursor import Cursor
 from bs4_agent.streams.lines import STRIDE, LineIndex, ends_with_newline, nth_newline
 from bs4_agent.streams.stream import Piece
 
+#: More lines than a file has.
+ALL_LINES = 1 << 62
+
 
 @dataclass(frozen=True)
 class Found:
@@ -44,6 +47,29 @@ def line_from_start(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex
         line -= lines
         place = Cursor(piece.generation, piece.size)
     return Found(place)
+
+
+def count_lines(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget) -> tuple[int, int] | None:
+    """(0-based line that `place` lies in, whole lines in all); None when the time slice ended first: the indexes remember the way."""
+    line = lines = 0
+    for piece in pieces:
+        fd = piece.open()
+        if fd < 0:
+            continue
+        try:
+            index = index_of(piece.generation)
+            if not index.extend(fd, piece.size, budget, ALL_LINES):
+                return None
+            if piece.generation == place.generation:
+                line = lines + index.before(fd, min(place.offset, piece.size))
+            lines += index.count(fd, piece.size)
+            if piece is not pieces[-1] and not ends_with_newline(fd, piece.size):
+                lines += 1
+        finally:
+            os.close(fd)
+        if piece.generation < place.generation:
+            line = lines
+    return line, lines
 
 
 def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget) -> Found:

@@ -33,6 +33,8 @@ _THROTTLE = (
     (0x100, "display_clock_setting"),
 )
 
+_RECOVERY = {1: "reset", 2: "reboot", 3: "drain", 4: "drain and reset"}
+
 
 class NvmlCalls:
     """Calls into pynvml by name. `where` (" of GPU 3") is set by the caller and completes what `in_flight` and `failed` say."""
@@ -120,9 +122,36 @@ def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     row["ecc"] = nvml.field("nvmlDeviceGetTotalEccErrors", handle, kind, counter)
 
 
+def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """`remap` "pending" or "failed", only where there is something to say: bad memory rows wait for a reset, or cannot be replaced."""
+    rows = _optional(nvml, "nvmlDeviceGetRemappedRows", handle)
+    if rows is not None and rows[3]:
+        row["remap"] = "failed"
+    elif (rows is not None and rows[2]) or (rows is None and _optional(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle) == 1):
+        row["remap"] = "pending"
+
+
+def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """`recovery`: what the driver (from 570 on) asks for, only where it asks for something."""
+    action = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
+    values = None if action is None else _optional(nvml, "nvmlDeviceGetFieldValues", handle, [action])
+    if values is not None and values[0].nvmlReturn == pynvml.NVML_SUCCESS and (number := values[0].value.uiVal):
+        row["recovery"] = _RECOVERY.get(number, f"recovery (action {number})")
+
+
+def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
+    """As `field`, and None also where the call fails in a way of its own: what is nice to know never makes a GPU look broken."""
+    try:
+        return nvml.field(name, *args)
+    except pynvml.NVMLError as error:
+        if error.value in DRIVER_GONE or error.value in GPU_GONE:
+            raise
+        return None
+
+
 #: What changes every second, and what does not.
 FAST = (utilization, memory, temperature, power, clocks, throttle, processes)
-SLOW = (power_limit, ecc)
+SLOW = (power_limit, ecc, remapping, recovery)
 
 
 def text(value: str | bytes | None) -> str | None:

@@ -60,7 +60,7 @@ class Sampler:
         self._hidden_files = False
         self.dropped = 0
         """Records that could not be written because the agent's disk is full. Telemetry is the first to go."""
-        kernel = KernelLog()
+        kernel = KernelLog(scope.dev)
         self._kernel_log = kernel.state
         kernel.close()
 

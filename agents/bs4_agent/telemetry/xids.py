@@ -15,7 +15,7 @@ from bs4_agent.telemetry.gpus import XidQueue
 # Events queue in the driver until they are fetched, so a look a second loses none. It is a look and no long wait: a thread that sleeps in
 # the driver could not be stopped, and the library must not be shut down under it.
 _LOOK_S = 1.0
-_LOOK_MS = 1
+_LOOK_MS = 0
 _EVENTS_A_LOOK = 100
 _STOP_S = 3.0
 

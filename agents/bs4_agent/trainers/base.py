@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -64,7 +64,8 @@ class Event:
 
     `kind`: step, start-step, eval, barrier, holding, save, resume, starting, ready, waiting-inference, inference-lost, child-failed,
     terminating, finished, fatal, heartbeat, cancelled, gpu-memory (there was too little of it), waiting-batch (the trainer waits for
-    rollouts), rollout-failed, policy-update, empty-batch, low-trainable. `side`: trainer, orchestrator, inference or launcher.
+    rollouts), rollout-failed, policy-update, empty-batch, low-trainable, eval-start, rate-limited (a client waits for `wait_s`).
+    `side`: trainer, orchestrator, inference or launcher.
     `values`: numbers and names from the line, keys as in a steps record; NaN and infinities are the strings "nan", "inf", "-inf";
     durations are seconds, rates percent 0..100. A `starting` event has `what`: process, position, loop, scratch, broadcast, or complete
     (the launcher has started all its children); `ready` is said of the inference server only.
@@ -155,6 +156,11 @@ class Trainer(Protocol):
     def parse_line(self, source: str, raw: bytes) -> LogLine: ...
 
     def event(self, source: str, line: LogLine) -> Event | None: ...
+
+    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        """Texts of which every line of the log `source` holds one that means an event whose kind is not in `passing`; "" among them: any
+        line may."""
+        ...
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
         """launcher, inference, engine, worker, orchestrator, trainer (torchrun), rank, env-server, router, tail, uv (a `uv run` around one

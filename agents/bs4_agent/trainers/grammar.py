@@ -8,7 +8,7 @@ integer, `<name:d>` a duration such as `3m 3s`, `<name:w>` a word, `<name:t>` an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
 DURATION = r" *(?:\d+ms|\d+(?:\.\d+)?s|\d+m \d+s|\d+h \d+m|\d+d \d+h)"
 _TYPES = {"": NUMBER, "i": r"-?\d+", "d": DURATION, "w": r"\S+", "t": r".+?"}
 _PLACEHOLDER = re.compile(r"<([a-z_0-9]+)(?::([idwt]))?>")
+_LONG = 9
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
@@ -36,6 +37,14 @@ def pattern(template: str) -> tuple[re.Pattern[str], Mapping[str, str]]:
         position = match.end()
     pieces.append(_literal(template[position:]))
     return re.compile("".join(pieces)), types
+
+
+def _telling(template: str) -> str:
+    """A text that a line of this template holds as it stands: nothing of what may be missing, nothing that JSON writes otherwise. The first
+    that is long enough: templates begin with what is their own and end with what others have too."""
+    certain = re.sub(r"\{[^{}]*\}", "\0", re.sub(r"\{[^{}]*\{[^{}]*\}[^{}]*\}", "\0", template))
+    parts = re.split(r"[^ -~]|[\"\\/]", _PLACEHOLDER.sub("\0", certain))
+    return next((part for part in parts if len(part) >= _LONG), max(parts, key=len))
 
 
 def _literal(text: str) -> str:
@@ -82,6 +91,12 @@ class Grammar:
         for rule in rules:
             expression, types = pattern(rule.template)
             self._rules.setdefault((rule.source, rule.level), []).append((rule, expression, types))
+
+    def words(self, source: str, passing: Collection[str]) -> list[str]:
+        """Texts of which every line of this log holds one whose kind of event is not in `passing`; "" among them: any line may."""
+        side = "inference" if source.startswith("inference") else source
+        rules = [rule for (where, _), known in self._rules.items() if where == side for rule, _, _ in known]
+        return sorted({_telling(rule.template) for rule in rules if rule.kind not in passing})
 
     def event(self, source: str, line: LogLine) -> Event | None:
         """What the line means in this log, or None."""

@@ -18,6 +18,9 @@ INFERENCE_RULES = (
     ),
     Rule("inference", "INFO", "Application startup complete.", "ready"),
     Rule("inference", "INFO", "Shutting down", "terminating"),
+    # A server whose engine died answers so for a second and then shuts down as if it had been asked to.
+    Rule("inference", "INFO", '<client:w> - "POST <path:w> HTTP/1.1" 500 Internal Server Error', "server-error"),
+    Rule("inference", "INFO", '<client:w> - "GET /health HTTP/1.1" 503 Service Unavailable', "server-error"),
     Rule("inference", "ERROR", "<error:w>: EngineCore encountered an issue.", "inference-lost", whole=False),
     Rule("inference", "ERROR", _NO_ROOM, "gpu-memory", whole=False),
     Rule("inference", "", _NO_ROOM, "gpu-memory", whole=False),
@@ -36,4 +39,10 @@ TORCH_RULES = (
         whole=False,
     ),
     Rule("trainer", "", _OUT_OF_MEMORY, "gpu-memory", whole=False),
+)
+
+#: huggingface_hub 1.x and 2.x wait instead of failing (`utils/_http.py`); its logger prints the bare text.
+RATE_LIMIT_RULES = tuple(
+    Rule(source, "", "Rate limited. Waiting <wait_s>s before retry", "rate-limited", whole=False)
+    for source in ("trainer", "orchestrator", "inference", "launcher")
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from bs4_agent.trainers import headers
 from bs4_agent.trainers.base import LogLine
 
 #: Regular expressions see at most this much of a line. A completion printed on one line can have megabytes.
@@ -34,8 +35,9 @@ _BAR = re.compile(r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *\S{1,32}/\S{1,32} \
 _LOGURU = re.compile(r"(\d\d:\d\d:\d\d) {1,4}(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) (.*)", re.DOTALL)
 # At level debug every line, whatever its own level, ends with where it came from.
 _ORIGIN = re.compile(r" \[([\w.<>-]{1,80})::\d{1,6}\]$")
-_VLLM = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) \[([^\]:\s]{1,120}):\d{1,6}\] ?(.*)", re.DOTALL)
-_VLLM_PROCESS = re.compile(r"\((?:\w{1,60}) pid=\d{1,10}\) ?")
+_VLLM = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) \[?([^\]:\s]{1,120}):\d{1,6}\] ?(.*)", re.DOTALL)
+# vLLM's and ray's: the process that the same terminal shows.
+_VLLM_PROCESS = re.compile(r"\((?:\w{1,60}) pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?")
 _UVICORN = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,9}(.*)", re.DOTALL)
 _GLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)\.\d{1,6} +\d{1,10} (\S{1,200}):\d{1,6}\] (.*)", re.DOTALL)
 _GLOG_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
@@ -62,6 +64,8 @@ def parse(source: str, raw: bytes) -> LogLine:
     """One raw line (with or without its LF) of the log `source`. Never raises: bytes that are no UTF-8 become U+FFFD."""
     raw = visible(raw)
     text, rank = _without_ranks(strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace")))
+    if source == "kernel":
+        return headers.kernel(text)
     if text.startswith("{") and (line := _json_line(raw, rank)) is not None:
         return line
     if (line := _loguru_line(text, rank)) is not None:
@@ -70,7 +74,10 @@ def parse(source: str, raw: bytes) -> LogLine:
         return line
     if (line := _foreign_line(source, text, rank)) is not None:
         return line
-    return LogLine(text=text, rank=rank, continuation=_CONTINUATION.match(text) is not None)
+    if (line := headers.other(text, rank)) is not None:
+        return line
+    clock, file = headers.c10d_clock(text)
+    return LogLine(text=text, clock=clock, rank=rank, logger=_module(file), continuation=_CONTINUATION.match(text) is not None)
 
 
 def _without_ranks(text: str) -> tuple[str, int | None]:

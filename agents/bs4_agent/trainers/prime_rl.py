@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -99,18 +99,13 @@ class PrimeRl:
         """The newest attempt's files, by their real names: `logs/latest` moves on with the next attempt, `attempt_N` stays this one's."""
         if spec.component != "rl":
             return []
-        logs = _newest_attempt(self._run_dir(spec) / "logs")
-        sources = [LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")]
-        for split, prefix in (("train", "env-"), ("eval", "env-eval-")):
-            root = logs / "envs" / split
-            for path in sorted(root.rglob("*.log")):
-                # An environment's name may contain `/` (owner/name), which is then a directory here.
-                name = str(path.relative_to(root).with_suffix(""))
-                sources.append(LogSource(prefix + launcher.run_name(name), path))
-        return sources
+        return sources_in(_newest_attempt(self._run_dir(spec) / "logs"))
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         return lines.parse(source, raw)
+
+    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        return self._grammar.words(source, passing)
 
     def event(self, source: str, line: LogLine) -> Event | None:
         if line.logger == "progress" and source == "orchestrator" and (match := _PROGRESS.fullmatch(line.text)):
@@ -250,6 +245,24 @@ def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def sources_in(logs: Path) -> list[LogSource]:
+    """The logs below one `logs/attempt_N`."""
+    sources = [LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")]
+    for split, prefix in (("train", "env-"), ("eval", "env-eval-")):
+        root = logs / "envs" / split
+        for path in sorted(root.rglob("*.log")):
+            # An environment's name may contain `/` (owner/name), which is then a directory here.
+            name = str(path.relative_to(root).with_suffix(""))
+            sources.append(LogSource(prefix + launcher.run_name(name), path))
+    return sources
+
+
+def attempts_in(logs: Path) -> dict[int, Path]:
+    """`logs/attempt_N` by number, oldest first."""
+    found = {int(match.group(1)): path for path in logs.glob("attempt_*") if (match := _ATTEMPT.fullmatch(path.name)) and path.is_dir()}
+    return dict(sorted(found.items()))
 
 
 def _newest_attempt(logs: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -86,6 +86,9 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         return lines.parse(source, raw)
+
+    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        return self._grammar.words(source, passing)
 
     def event(self, source: str, line: LogLine) -> Event | None:
         return launcher.with_component(self._grammar.event(source, line))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.inference_lines import INFERENCE_RULES, TORCH_RULES
+from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
 
 TRAINER = (
     Rule(
@@ -56,6 +56,10 @@ ORCHESTRATOR = (
         " (±<completion_std>, ∈[<completion_min>, <completion_max>]), Truncated: <truncation>%)",
         "eval",
     ),
+    # The orchestrator does nothing else meanwhile; the result is the Evaluated line.
+    Rule("orchestrator", "INFO", "Running evals for checkpoint step <step:i> (blocking, subprocess)", "eval-start"),
+    Rule("orchestrator", "INFO", "Running final evals (subprocess)", "eval-start"),
+    Rule("orchestrator", "INFO", "Running validation for step <step:i>", "eval-start", {"what": "validation"}),
     Rule("orchestrator", "INFO", "Starting orchestrator", "starting", {"what": "process"}),
     Rule("orchestrator", "INFO", "Starting orchestrator loop (max_steps=<max_steps:i>)", "starting", {"what": "loop"}),
     Rule("orchestrator", "INFO", "Starting orchestrator step <step:i>", "start-step"),
@@ -98,4 +102,4 @@ LAUNCHER = (
     Rule("launcher", "SUCCESS", "RL training finished!", "finished"),
 )
 
-RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE_RULES, *TORCH_RULES)
+RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.inference_lines import INFERENCE_RULES, TORCH_RULES
+from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
 
 _QUALITY = "Turns <turns> | Branches <branches>"
 _NOT_REACHED = "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>"
@@ -50,6 +50,7 @@ ORCHESTRATOR = (
         f"{_QUALITY} | Error <error>% | Truncation <truncation>%",
         "eval",
     ),
+    Rule("orchestrator", "INFO", "Starting evals in <envs:t> (<rollouts:i> total rollouts)", "eval-start"),
     # Every log.interval (10 s): the best sign that the orchestrator lives.
     Rule(
         "orchestrator",
@@ -130,4 +131,4 @@ LAUNCHER = (
 
 INFERENCE = (Rule("inference", "ERROR", "Router exited with code <code:i> - shutting down", "inference-lost", {"component": "router"}),)
 
-RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE, *INFERENCE_RULES, *TORCH_RULES)
+RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)

@@ -20,14 +20,21 @@ _TRAINER = {
     "perf/throughput": ("throughput", 1.0),
     "perf/mfu": ("mfu", 1.0),
     "perf/peak_memory": ("peak_mem_gib", 1.0),
+    "time/wait_for_batch": ("wait_s", 1.0),
+    "time/forward_backward": ("compute_s", 1.0),
+    "time/broadcast_weights": ("broadcast_s", 1.0),
+    "time/save_ckpt": ("save_s", 1.0),
 }
 _ORCHESTRATOR = {
     "time/step": ("time_s", 1.0),
     "off_policy/max": ("off_policy", 1.0),
+    "time/wait_for_policy": ("policy_wait_s", 1.0),
     "train/agg/all/has_error/mean": ("error", 100.0),
 }
 # Per agent of the environment. The step line shows the mean over all of them, which is this number only where there is one agent.
 _AGENT = re.compile(r"train/agg/effective/([^/]+)/(reward|is_truncated|is_trainable)/mean")
+# The environment's own counter, whatever it calls it (total_tool_calls, num_tool_calls).
+_TOOL_CALLS = re.compile(r"train/agg/(?:all|effective)/[^/]+/(?:[\w/]{1,80})?tool_calls/mean")
 _AGENT_KEYS = {"reward": ("reward", 1.0), "is_truncated": ("truncation", 100.0), "is_trainable": ("trainable", 100.0)}
 # `time/step` is in rows of both sides; these are not.
 _ORCHESTRATOR_ONLY = ("progress/tokens", "time/pack", "off_policy/max")
@@ -40,7 +47,7 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if not isinstance(step, (int, float)) or isinstance(step, bool) or not isinstance(wall, (int, float)):
         return None
     if any(key in row for key in _ORCHESTRATOR_ONLY):
-        values = {**_picked(row, _ORCHESTRATOR), **_agents(row)}
+        values = {**_picked(row, _ORCHESTRATOR), **_agents(row), **_tool_calls(row)}
         side = "orchestrator"
     elif any(key in row for key in _TRAINER_ONLY):
         values = _picked(row, _TRAINER)
@@ -59,6 +66,11 @@ def _agents(row: Mapping[str, Any]) -> dict[str, float]:
     if len({match.group(1) for match in matches}) != 1:
         return {}
     return {_AGENT_KEYS[m.group(2)][0]: float(row[m.group(0)]) * _AGENT_KEYS[m.group(2)][1] for m in matches}
+
+
+def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
+    counts = [float(row[key]) for key in row if _TOOL_CALLS.fullmatch(key) and _is_number(row[key])]
+    return {"tool_calls": max(counts)} if counts else {}
 
 
 def _is_number(value: Any) -> bool:

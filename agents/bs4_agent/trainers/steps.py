@@ -28,6 +28,13 @@ VALUES = (
     "trainable",
     "truncation",
     "error",
+    # Where a step's time went, seconds; only the current generation's metrics file tells.
+    "wait_s",
+    "compute_s",
+    "broadcast_s",
+    "save_s",
+    "policy_wait_s",
+    "tool_calls",
 )
 
 StepRecord = dict[str, Any]

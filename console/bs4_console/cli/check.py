@@ -1,42 +1,73 @@
-"""check: one verdict over a pod or all pods, for cron, Nagios and people in a hurry. It never deploys."""
+"""check: one verdict over a pod, all pods or finished files, for cron, monitoring and people in a hurry. It never deploys."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from bs4_console.cli.output import emit
-from bs4_console.cli.sessions import linked, pods
-from bs4_console.core.check import UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
-from bs4_console.core.errors import ConsoleError
+from bs4_console.cli.output import clock, complain, emit
+from bs4_console.cli.sessions import linked, pods, session
+from bs4_console.core.check import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
+from bs4_console.core.errors import ConsoleError, UsageError
 from bs4_console.core.inventory import Pod
 
 #: Nagios' code for "the check itself did not work".
 USAGE_CODE = UNKNOWN
+#: Seconds. More often than this a check is a load; telemetry itself has one sample a second.
+LEAST_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a log or a run's output directory to judge instead of pods")
     parser.add_argument("--pod", metavar="NAME", help="only this pod (default: all)")
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="a Nagios line with perfdata for each pod, or one JSON object"
+        "--format",
+        choices=("text", "json", "prom", "github", "junit"),
+        default="text",
+        help="a Nagios line with perfdata for each pod, one JSON object, Prometheus' text format, GitHub annotations, or JUnit XML",
     )
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds for each pod (default 30)")
+    parser.add_argument("--source", metavar="NAME", help="for a PATH: what wrote the log, as in diagnose")
+    parser.add_argument("--trainer", metavar="ID", help="for a PATH: which trainer, as in diagnose")
+    parser.add_argument("--watch", action="store_true", help="check again and again, and tell what changes to the channels of notify.toml")
+    parser.add_argument("--every", type=float, default=60.0, metavar="S", help="with --watch: seconds from check to check (default 60)")
+    parser.add_argument("--cycles", type=int, metavar="N", help="with --watch: end after so many checks (default: never)")
+    parser.add_argument("--test-notify", action="store_true", help="send one test message to every channel of notify.toml, and end")
 
 
 def run(options: argparse.Namespace) -> int:
-    known = pods(options.pod)
-    verdicts = asyncio.run(_judge_all(known, options.timeout))
-    level = aggregate(verdicts)
-    if options.format == "json":
+    if options.paths and options.pod:
+        raise UsageError("Files and a pod cannot be checked in one call.", "Leave one of them out.")
+    if not options.paths and (options.source or options.trainer):
+        raise UsageError("--source and --trainer are for files.", "Give a PATH, or leave them out.")
+    if options.test_notify:
+        return asyncio.run(_test_channels())
+    if options.watch:
+        return asyncio.run(_watch(options))
+    verdicts = _files(options) if options.paths else asyncio.run(_judge_all(pods(options.pod), options.timeout))
+    _show(verdicts, options.format)
+    return aggregate(verdicts)
+
+
+def _show(verdicts: Sequence[Verdict], form: str) -> None:
+    if form == "json":
+        level = aggregate(verdicts)
         emit("check", status=WORDS[level], code=level, pods=[verdict.as_dict() for verdict in verdicts])
-    elif not verdicts:
-        print("UNKNOWN - no pod is in the inventory; add one with `bs4-console pods add`")
-    else:
-        for verdict in sorted(verdicts, key=lambda v: aggregate([v]) != level):
-            print(verdict.line())
-    return level
+        return
+    from bs4_console.core.check_formats import FORMATS
+
+    # A pod can send half a surrogate pair, which no terminal and no file takes.
+    sys.stdout.write(FORMATS[form](verdicts).encode("utf-8", "replace").decode())
+
+
+def _files(options: argparse.Namespace) -> list[Verdict]:
+    from bs4_console.core.check_files import judge_files
+
+    return [judge_files(Path(path), options.source, options.trainer) for path in options.paths]
 
 
 async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
@@ -49,3 +80,61 @@ async def _judge(pod: Pod, timeout: float) -> Verdict:
             return judge(live.state)
     except ConsoleError as error:
         return unreachable(pod.name, str(error))
+
+
+async def _watch(options: argparse.Namespace) -> int:
+    from bs4_console.core.check_transitions import Notice
+    from bs4_console.core.check_watch import Judged, WatchedFiles, WatchedPod, watch
+    from bs4_console.core.notify import channels
+    from bs4_console.core.notify_send import Notifier
+
+    if options.format not in ("text", "json"):
+        raise UsageError(f"--watch prints what changes, and has no {options.format} for it.", "Use text or json, or check from cron.")
+    if not options.every >= LEAST_EVERY_S or (options.cycles is not None and options.cycles < 1):
+        raise UsageError("--every is at least 1 second and --cycles at least 1.", "Correct it.")
+    known = [] if options.paths else pods(options.pod)
+    if not options.paths and not known:
+        raise UsageError("No pod is in the inventory, so there is nothing to watch.", "Add one with `bs4-console pods add`.")
+    notifier = Notifier(channels(), complain)
+    if not notifier.channels:
+        complain("There is no notify.toml: what changes is only printed here. docs/check.md shows how to be told elsewhere.")
+    live = [session(pod, deploy=False, keep=False) for pod in known]
+    watched: list[Judged] = [WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths]
+    watched += [WatchedPod(one, options.timeout) for one in live]
+
+    def show(notice: Notice) -> None:
+        if options.format == "json":
+            emit("notice", **notice.as_dict())
+        else:
+            print(f"{clock(notice.t)} {notice.title} - {notice.text}", flush=True)
+
+    tasks = [asyncio.create_task(one.run(), name=f"pod {one.state.name}") for one in live]
+    try:
+        return await watch(watched, notifier, show, options.every, options.cycles)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(one.close() for one in live))
+
+
+async def _test_channels() -> int:
+    """CRITICAL when a channel did not take the message, UNKNOWN when there is none."""
+    from bs4_console.core.check import CRITICAL
+    from bs4_console.core.check_transitions import Notice
+    from bs4_console.core.notify import channels
+    from bs4_console.core.notify_send import NotSent, send
+
+    known = channels()
+    if not known:
+        raise UsageError("There is no channel: notify.toml is missing or empty.", "docs/check.md shows an example.")
+    failed = 0
+    for channel in known:
+        try:
+            await asyncio.to_thread(send, channel, Notice("", OK, OK, "bs4-console can reach this channel."))
+        except NotSent as error:
+            failed += 1
+            complain(str(error))
+        else:
+            print(f"{channel.name} ({channel.kind}) took a test message.")
+    return CRITICAL if failed else OK

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from bs4_console.cli.output import emit
+from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import is_terminal
 from bs4_console.core.errors import FINDING, UsageError
 
@@ -19,32 +19,71 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="for --scenario random")
     parser.add_argument("--no-fix", action="store_true", help="detect and plan, but leave it broken")
     parser.add_argument("--list", action="store_true", help="name the scenarios")
+    parser.add_argument("--recorded", action="store_true", help="open a recorded incident instead of practice pods; works on any system")
     parser.add_argument("--headless", action="store_true", help="no screen, also on a terminal")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
-    from bs4_console.demo.scenarios import SCENARIOS
-
     if options.list:
-        for scenario in SCENARIOS.values():
+        from bs4_console.demo.tries import TRIES
+
+        for scenario in TRIES.values():
             print(f"{scenario.name:36} {', '.join(scenario.trainers)}")
         return 0
-    if options.scenario is None:
+    headless = options.headless or options.json or not is_terminal()
+    if options.recorded and options.scenario is not None:
+        raise UsageError("A recording holds no scenario.", "Leave out --recorded or --scenario.")
+    if options.recorded:
+        return asyncio.run(_recorded("This is a recorded incident; nothing here is live.", headless=headless, as_json=options.json))
+    if options.scenario is not None:
         if not sys.platform.startswith("linux"):
-            raise UsageError("Practice pods need Linux's /proc.", "Run `make demo` on Linux, or point the console at a real pod.")
-        return asyncio.run(_on_screen() if is_terminal() and not options.headless else _printed())
-    return asyncio.run(_play(options))
+            raise UsageError("Practice pods need Linux's /proc.", "Run this on Linux; `bs4-console demo` opens a recorded incident here.")
+        return asyncio.run(_play(options))
+    if not sys.platform.startswith("linux"):
+        why = "Practice pods need Linux's /proc, which this system lacks: this is a recorded incident."
+        return asyncio.run(_recorded(why, headless=headless, as_json=options.json))
+    return asyncio.run(_printed() if headless else _on_screen())
+
+
+async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
+    """A practice pod's incident as it was kept, on the screen or as `check` says it. `why` is shown with it."""
+    from bs4_console.core.fleet import Fleet
+    from bs4_console.core.recorded import RecordedSession
+    from bs4_console.demo import recording
+
+    session = RecordedSession(recording.NAME, recording.directory(), why)
+    if not headless:
+        from bs4_console.tui.app import configured
+
+        complain(why)
+        app = configured(Fleet([session]), read_only=True, practice=True)
+        await app.run_async()
+        return app.return_code or 0
+    from bs4_console.core.check import WORDS, judge
+
+    await session.synced()
+    verdict = judge(session.state)
+    if as_json:
+        emit("check", status=WORDS[verdict.level], code=verdict.level, pods=[verdict.as_dict()])
+        return 0
+    print(why)
+    print(verdict.line())
+    for incident in session.state.ledger.open_incidents():
+        for item in incident.evidence:
+            place = f"{item['file']}:{item['line']}" if item.get("line") else item.get("file") or item.get("source")
+            print(f"    {place}: {str(item.get('text'))[:160]}")
+    return 0
 
 
 async def _on_screen() -> int:
     """The screen on three practice pods, while their runs are started and one of them is broken."""
     from bs4_console.demo.three import three_pods
-    from bs4_console.tui.app import ConsoleApp
+    from bs4_console.tui.app import configured
 
     async with three_pods() as practice:
         tasks = [asyncio.create_task(practice.stage()), asyncio.create_task(practice.fail_later())]
-        app = ConsoleApp(practice.fleet)
+        app = configured(practice.fleet, practice=True)
         await app.run_async()
         for task in tasks:
             task.cancel()
@@ -68,9 +107,10 @@ async def _printed() -> int:
 
 async def _play(options: argparse.Namespace) -> int:
     from bs4_console.demo.play import play
-    from bs4_console.demo.scenarios import SCENARIOS, choose
+    from bs4_console.demo.scenarios import choose
+    from bs4_console.demo.tries import TRIES, summary
 
-    known = SCENARIOS.get(options.scenario)
+    known = TRIES.get(options.scenario)
     trainer = options.trainer or (known.trainers[0] if known else "prime-rl-2026-01")
     scenario = choose(options.scenario, trainer, options.seed)
     say = (lambda text: None) if options.json else print
@@ -78,7 +118,5 @@ async def _play(options: argparse.Namespace) -> int:
     if options.json:
         emit("demo", trainer=trainer, **report)
     else:
-        words = "recovered" if report["recovered"] else "not recovered"
-        after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
-        print(f"{words}{after}; steps {report['steps_before']} -> {report['steps_after']}, {report['data_lost']} files lost")
+        print(summary(report))
     return 0 if report["recovered"] or options.no_fix else FINDING

@@ -6,8 +6,7 @@ import argparse
 import asyncio
 
 from bs4_console.cli.output import emit
-from bs4_console.cli.sessions import linked
-from bs4_console.core.inventory import Inventory
+from bs4_console.cli.sessions import linked, to_act_on
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _deploy(options: argparse.Namespace) -> int:
-    async with linked(Inventory().get(options.pod)) as live:
+    async with linked(to_act_on(options)) as live:
         hello, coverage = live.state.hello, live.state.latest.get("coverage", {})
         if options.json:
             emit(

@@ -6,8 +6,7 @@ import argparse
 import asyncio
 
 from bs4_console.cli.actions import act, exit_code
-from bs4_console.cli.sessions import linked
-from bs4_console.core.inventory import Inventory
+from bs4_console.cli.sessions import linked, to_act_on
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
 
@@ -31,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _launch(options: argparse.Namespace) -> int:
-    async with linked(Inventory().get(options.pod)) as live:
+    async with linked(to_act_on(options)) as live:
         action = await act(
             live,
             "launch",

@@ -23,10 +23,13 @@ COMMANDS = {
     "launch": "start a training run, checkpointing on, and watch its first step",
     "stop": "end a run with all its processes and prove the GPUs free",
     "logs": "print or follow the logs of a run",
-    "runs": "list and adopt runs",
+    "runs": "list, show, compare, note, import, export, cost, judge and adopt runs",
+    "models": "what is known of models: list, show and verify",
     "check": "one health verdict, for cron and monitoring",
     "diagnose": "what is wrong with this log or run directory, offline",
     "playbook": "list, show, plan, run and lint playbooks",
+    "config": "lint, fix, compare, migrate, make and record training configs",
+    "completions": "a script that completes this command line in bash, zsh or fish",
     "demo": "practice pods with runs that fail in the real ways",
 }
 
@@ -45,7 +48,7 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """The parser; only `commands` are filled in."""
     parser = Parser(prog="bs4-console", description="The terminal that RL engineers keep open while their runs train.")
     parser.add_argument("--version", action="store_true", help="print the version and end")
-    parser.add_argument("--read-only", action="store_true", help="open the screen so that nothing can be changed")
+    parser.add_argument("--read-only", action="store_true", help="nothing can be changed: the screen and every command refuse to act")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, text in COMMANDS.items():
         command = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")

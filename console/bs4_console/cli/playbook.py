@@ -9,12 +9,13 @@ from typing import Any
 
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, plan_text, table
-from bs4_console.cli.sessions import ask, is_terminal, linked
+from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.core.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.playbooks import lint
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PlanView
+from bs4_console.core.step_words import sentence
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,17 +32,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
     do.add_argument(
         "--plan", dest="hash", metavar="HASH", help="the hash that `playbook plan` printed; without it, asked for on a terminal"
     )
+    attempt = verbs.add_parser("try", help="break a practice pod that way and mend it")
+    attempt.add_argument("id", nargs="?", help="which failure, or id/variant; without it, those that can be tried are listed")
+    attempt.add_argument(
+        "--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="which generation (default: one that can fail that way)"
+    )
+    attempt.add_argument("--no-fix", action="store_true", help="detect and plan, but leave it broken")
     do.add_argument("--confirm", metavar="RUN", help="the run's name, where the playbook asks for it")
     check = verbs.add_parser("lint", help="check playbook files")
     check.add_argument("directory", nargs="?", help="a folder per family (default: those of this installation)")
-    for verb in (listing, show, plan, do, check):
+    for verb in (listing, show, plan, do, attempt, check):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.verb in ("plan", "run"):
         return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
-    return {"list": _list, "show": _show, "lint": _lint}[options.verb](options)
+    return {"list": _list, "show": _show, "lint": _lint, "try": _try}[options.verb](options)
+
+
+def _try(options: argparse.Namespace) -> int:
+    """0: it was named and trains again (or was left broken, as asked); 1: it was not; 2: it cannot be tried here."""
+    from bs4_console.demo.play import play
+    from bs4_console.demo.tries import TRIES, choose, summary
+
+    if options.id is None:
+        if options.json:
+            emit(
+                "playbook-tries",
+                tries=[{"scenario": s.name, "failure_id": s.failure, "trainers": list(s.trainers)} for s in TRIES.values()],
+            )
+        else:
+            table([[s.name, ", ".join(s.trainers), s.needs()] for s in TRIES.values()], ["scenario", "trainers", "not here, because"])
+        return 0
+    scenario, trainer = choose(options.id, options.trainer)
+    say = (lambda text: None) if options.json else print
+    report = asyncio.run(play(scenario, trainer, fix=not options.no_fix, say=say))
+    if options.json:
+        emit("playbook-try", trainer=trainer, **report)
+    else:
+        print(summary(report))
+    return 0 if report["recovered"] or options.no_fix else FINDING
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -72,10 +103,15 @@ def _show(options: argparse.Namespace) -> int:
     detect = playbook.get("detect", {})
     print(f"Found by: {detect.get('detector') or 'log signatures'} (held {detect.get('for', '0s')})")
     print(f"Applies to: {', '.join(playbook['applies'])}; danger: {playbook['danger']}")
-    for number, step in enumerate(playbook.get("fix", []), 1):
-        kind, parameters = next(iter(step.items()))
-        print(f"  {number}. {kind} {parameters or ''}".rstrip())
-    print(f"Verified by: {playbook.get('verify', 'nothing: no automatic fix')}")
+    for head, lines in (("Fix", [sentence(s) for s in playbook.get("fix", [])]), ("What to do", playbook.get("advice", []))):
+        if lines:
+            print(f"{head}:")
+        for number, line in enumerate(lines, 1):
+            print(f"  {number}. {' '.join(line.split())}")
+    if "leads_to" in playbook:
+        print(f"What helps: `bs4-console playbook show {playbook['leads_to']}`")
+    if "verify" in playbook:
+        print(f"Verified by: {playbook['verify']}")
     print("Sources: " + "; ".join(playbook["sources"]))
     return 0
 
@@ -135,7 +171,7 @@ async def _plan(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace) -> int:
     playbook = _find(options.id)
-    async with linked(Inventory().get(options.pod)) as live:
+    async with linked(to_act_on(options)) as live:
         name = _run_name(live, options.name)
         confirmed = options.hash
         typed = options.confirm

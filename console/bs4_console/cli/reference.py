@@ -14,26 +14,62 @@ SHAPES = {
     "action": "`action` (key), `state` (accepted, running, verifying, done, failed, plan-changed, busy, interrupted), `detail`, `steps` "
     "[{`title`, `command`, `state`, `detail`, `started_t`, `ended_t`}], `result`. One object a change, the last one is the end.",
     "check": "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: value}, `incidents` [{`id`, `failure`, "
-    "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen]}]",
+    "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen], `checks` [{`subject`, `status`, "
+    "`text`}]}]. A PATH stands where a pod would.",
+    "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",
+    "config-estimate": "`billions`, `sides` [{`name`, `gpus`, `parts` [{`name`, `gib`, `arithmetic`}], `limit`, `gib`, `fits`}], "
+    "`notes`, `fits`",
+    "config-fix": "`fixed`, `left` [as in config-lint], `diff`, `written`, `original` (where the old file is kept, or null)",
+    "config-history": "`config`, `versions` [{`version`, `created`, `based_on`, `reason`, `digest`}] oldest first, "
+    "`changed` (not recorded as it is)",
+    "config-lint": "`findings` [{`id` (a rule of docs/configs.md, `schema`, `toml` or `yaml`), "
+    "`level` (error or warning), `line`, `message`, `fix`}]",
+    "config-migrate": "`to`, `text`, `left_out` [{`key`, `reason`}], `findings` [as in config-lint, of the result]",
+    "config-new": "`trainer`, `text`, `reasons`, `findings` [as in config-lint]",
     "demo": "`scenario`, `failure_id`, `trainer`, `detected_s`, `plan_hash`, `steps`, `recovered`, `recovered_s`, `steps_before`, "
-    "`steps_after`, `data_lost`",
+    "`steps_after`, `data_lost`, `fixed_by` (playbook, person or nobody), `action` (how the playbook's action ended)",
     "deploy": "`pod`, `agent` (version), `bundle`, `python`, `coverage` {what: seen or not}",
     "diagnose": "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` [{`source`, `file`, `offset`, `line`, "
     "`text`}], `playbook`}], roots first; `coverage` [what files cannot show]. `file` as given, `-`, or relative to the directory given; "
     "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole file or directory is the evidence.",
     "log": "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended without LF). One object a line.",
+    "notice": "`pod`, `status`, `was` (what was told before), `text`, `incidents`, `t`. One object a transition; webhooks get the same.",
     "plan": "`plan_hash`, `expires` (wall seconds), `playbook`, `run`, `attempt`, `steps` [{`kind`, `title`, `command`, `parameters`, "
     "`targets`, `shown`}]",
     "playbook": "the playbook as it is written, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
+    "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
+    "playbook-try": "as `demo`; `plan_hash` is null where a person mends it",
     "playbooks": "`playbooks` [{`id`, `family`, `title`, `role`, `severity`, `danger`, `applies`}]",
     "pod": "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, `step`}] and `seen_s` (age, or null)",
     "pod-removed": "`pod`, `host_key_forgotten`",
     "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
+    "model": "`model` [as in models]",
+    "model-verify": "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), `message`, `fix`}]",
+    "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, `tool_calls`, `impl`, `price` {`in`, "
+    "`out`, "
+    "`source`, `date`}, `baselines` [{`solved`, `n`, `source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, "
+    "`reason`}}]",
+    "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `pod`, `pod_id`, `price` (dollars an hour), "
+    "`start`, "
+    "`end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, `started_t`, `ended_t`, `source` (log, or a pod), `fields` "
+    "(as written), "
+    "`attempts` [{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`}], `incidents` [{`title`, `text`, `state`, `t`, `playbooks`}], "
+    "`lessons`, `notes` [{`t`, `who`, `text`, `lesson`}]}",
+    "run-bench": "`verdicts` [{`step`, `points`, `word` (ahead, on-track, behind, worse, standstill, measured), `advice`, `archetypes` "
+    "{name: change}}]",
+    "run-compare": "`runs` [name, name], `rows` [{`key`, `values`, `differs`}]",
+    "run-eta": "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, `seconds`, `cost`}]",
+    "run-note": "`run`, `text`, `lesson`, `price`",
+    "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
+    "run-truncation": "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`",
+    "runs-export": "`markdown`, `runs` [name]",
+    "runs-import": "`added`, `changed`, `same`: [name] each",
+    "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
     "runs": "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, `output_dir`, `attempts` [{`number`, `started_t`, "
-    "`resume`, `state`, `code`, `signal`, `good`, `ended_t`, `detail`}]}]",
+    "`resume`, `state`, `code`, `signal`, `good`, `ended_t`, `detail`}]}]; runs of the run log stand behind those of pods, as in `run`",
 }
 
 _HEAD = """# Commands
@@ -62,9 +98,9 @@ UNKNOWN, with the command that would deploy one.
 
 | where | what | instead |
 |---|---|---|
-| the configuration directory (`~/.config/bs4-console`) | `pods.toml`, the inventory | `BS4_CONFIG_DIR` |
+| the configuration directory (`~/.config/bs4-console`) | `pods.toml`, the inventory; `keys.toml`, your own keys | `BS4_CONFIG_DIR` |
 | the data directory (`~/.local/share/bs4-console`) | `known_hosts`, what was read from each pod | `BS4_DATA_DIR` |
-| the state directory (`~/.local/state/bs4-console`) | view settings | `BS4_STATE_DIR` |
+| the state directory (`~/.local/state/bs4-console`) | `screen.json`: how the screen was left | `BS4_STATE_DIR` |
 """
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import TYPE_CHECKING
 
 from bs4_console.cli.output import complain
+from bs4_console.core.errors import RefusedError
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.locations import data_dir
@@ -22,6 +23,8 @@ from bs4_console.core.state import PodState
 from bs4_console.core.transport import Transport
 
 if TYPE_CHECKING:
+    import argparse
+
     from bs4_console.transport.login import Passphrases
 
 #: Seconds for which a command tries to get a lost link back before it gives up.
@@ -61,10 +64,22 @@ def transport(pod: Pod) -> Transport:
 
 
 def session(pod: Pod, *, deploy: bool = True, keep: bool = True, read_only: bool = False) -> PodSession:
-    """`keep`: mirror what is read. A command that answers once only uses what the screen has kept: it need not read the journal again."""
-    state = PodState(pod.name, pod.address, read_only=read_only or pod.read_only)
+    """`keep`: mirror what is read. A command that answers once only uses what the screen has kept: it need not read the journal again.
+    `read_only`: nothing is done to the pod, so no agent is brought there either; one that is there is asked."""
+    read_only = read_only or pod.read_only
+    state = PodState(pod.name, pod.address, read_only=read_only)
     mirror = Mirror(data_dir() / "pods" / pod.name, write=keep)
-    return PodSession(state, lambda: transport(pod), mirror, who(), deploy=deploy)
+    return PodSession(state, lambda: transport(pod), mirror, who(), deploy=deploy and not read_only)
+
+
+def to_act_on(options: argparse.Namespace) -> Pod:
+    """The pod that a command wants to change; RefusedError, before anything is sent, where console or pod are read-only."""
+    pod = Inventory().get(options.pod)
+    if options.read_only:
+        raise RefusedError(f"Nothing was done to {pod.name}: this console was started with --read-only.", "Start it without, to act.")
+    if pod.read_only:
+        raise RefusedError(f"Nothing was done to {pod.name}: it is read-only here.", "Remove read_only from it in pods.toml, to act.")
+    return pod
 
 
 def pods(name: str | None) -> Sequence[Pod]:

@@ -6,9 +6,8 @@ import argparse
 import asyncio
 
 from bs4_console.cli.actions import act, exit_code
-from bs4_console.cli.sessions import ask, is_terminal, linked
+from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.core.errors import RefusedError, UsageError
-from bs4_console.core.inventory import Inventory
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _stop(options: argparse.Namespace) -> int:
-    async with linked(Inventory().get(options.pod)) as live:
+    async with linked(to_act_on(options)) as live:
         state = live.state.runs.get(options.name)
         if state is None:
             raise UsageError(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bs4_console.core.state import STALE_S, PodState, RunState
 
@@ -17,9 +17,26 @@ _RANK = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
 DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
+class Found(NamedTuple):
+    """One thing that was looked at: `subject` says what ("run demo", "GPU 0", "disk /data", "telemetry"), `text` how it is."""
+
+    level: int
+    subject: str
+    text: str
+
+
+class Sample(NamedTuple):
+    """One number, for monitoring that keeps them. The unit is in the name (seconds, bytes, ratio), as Prometheus' conventions have it."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """`level` of one pod, the sentences behind it (worst first) and perfdata as `label: "value;warn;crit"`."""
+    """`level` of one pod (or of one directory that was read in its stead), the sentences behind it (worst first) and perfdata as
+    `label: "value;warn;crit"`."""
 
     pod: str
     level: int
@@ -28,6 +45,9 @@ class Verdict:
     incidents: Sequence[dict[str, Any]] = ()
     coverage: Sequence[str] = ()
     """What could not be seen on the pod, as phrases: unknown is not healthy."""
+    found: Sequence[Found] = ()
+    """All that was looked at, worst first, what is well included."""
+    samples: Sequence[Sample] = ()
 
     def line(self) -> str:
         """`CRITICAL - pod: sentence | step=12 gpu0_util=93%`"""
@@ -45,6 +65,7 @@ class Verdict:
             "perfdata": self.perfdata,
             "incidents": list(self.incidents),
             "coverage": list(self.coverage),
+            "checks": [{"subject": f.subject, "status": WORDS[f.level], "text": f.text} for f in self.found],
         }
 
 
@@ -54,6 +75,11 @@ def _label(text: str) -> str:
     return plain if plain.replace("_", "").replace(".", "").replace("-", "").isalnum() else f"'{plain}'"
 
 
+def worse(level: int, than: int) -> bool:
+    """In the order OK < WARNING < UNKNOWN < CRITICAL."""
+    return _RANK[level] > _RANK[than]
+
+
 def aggregate(verdicts: Sequence[Verdict]) -> int:
     """One level for several pods: OK < WARNING < UNKNOWN < CRITICAL. No pod at all is UNKNOWN."""
     return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
@@ -61,32 +87,45 @@ def aggregate(verdicts: Sequence[Verdict]) -> int:
 
 def unreachable(pod: str, sentence: str) -> Verdict:
     """The link failed: nothing is known, least of all that the run is bad."""
-    return Verdict(pod, UNKNOWN, [sentence])
+    return Verdict(pod, UNKNOWN, [sentence], found=[Found(UNKNOWN, "link", sentence)])
 
 
 def judge(pod: PodState) -> Verdict:
     """A pod that was just read."""
+    opened = pod.ledger.open_incidents()
     found = [*_incidents(pod), *_gpus(pod), *_disks(pod)]
     for run in pod.runs.values():
-        found += _run(run, any(i.run == run.name for i in pod.ledger.open_incidents()))
+        found += _run(run, any(i.run == run.name for i in opened))
     if not pod.runs:
-        found.append((OK, "no run is registered"))
+        found.append(Found(OK, "runs", "no run is registered"))
     if pod.stale:
         age = pod.age()
-        found.append((UNKNOWN, "there is no telemetry" if age is None else f"telemetry is {age:.0f} s old"))
-    found.sort(key=lambda item: -_RANK[item[0]])
-    level = found[0][0]
-    sentences = [text for weight, text in found if weight != OK] or [text for _, text in found]
+        found.append(Found(UNKNOWN, "telemetry", "there is no telemetry" if age is None else f"telemetry is {age:.0f} s old"))
     incidents = [
         {"id": i.id, "failure": i.failure, "run": i.run, "severity": i.severity, "summary": i.summary, "playbook": i.playbook}
-        for i in pod.ledger.open_incidents()
+        for i in opened
     ]
-    return Verdict(pod.name, level, sentences, _perfdata(pod), incidents, _coverage(pod))
+    return verdict(pod.name, found, perfdata=_perfdata(pod), incidents=incidents, coverage=_coverage(pod), samples=_samples(pod))
 
 
-def _incidents(pod: PodState) -> list[tuple[int, str]]:
-    level = {"critical": CRITICAL, "warning": WARNING, "info": OK}
-    return [(level.get(i.severity, CRITICAL), f"{i.failure}: {i.summary}") for i in pod.ledger.open_incidents()]
+def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
+    """The worst of what was found, and the sentences for it: of what is wrong, or of everything when nothing is."""
+    ordered = sorted(found, key=lambda item: -_RANK[item.level])
+    sentences = [f.text for f in ordered if f.level != OK] or [f.text for f in ordered if f.subject not in _QUIET]
+    return Verdict(name, ordered[0].level, sentences, found=ordered, **more)
+
+
+#: Said in a one-line verdict only when something is wrong with them.
+_QUIET = ("GPUs", "disks")
+
+
+def level_of(severity: str) -> int:
+    """An incident's severity as a level; one of a newer agent that is not known here is taken for critical."""
+    return {"critical": CRITICAL, "warning": WARNING, "info": OK}.get(severity, CRITICAL)
+
+
+def _incidents(pod: PodState) -> list[Found]:
+    return [Found(level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}") for i in pod.ledger.open_incidents()]
 
 
 def _coverage(pod: PodState) -> list[str]:
@@ -95,32 +134,64 @@ def _coverage(pod: PodState) -> list[str]:
     return [f"{what.replace('_', ' ')}: {word}" for what, word in seen.items() if word not in ("visible", "by-pid")]
 
 
-def _run(run: RunState, explained: bool) -> list[tuple[int, str]]:
+def _run(run: RunState, explained: bool) -> list[Found]:
     word, step, goal = run.word, run.step, run.view.max_steps
     progress = f"step {step}" + (f" of {goal}" if goal else "") if step is not None else "no step yet"
+    subject = f"run {run.name}"
     if word == "failed":
         attempt = run.view.attempt
         detail = attempt.detail if attempt else ""
-        return [] if explained else [(CRITICAL, f"{run.name} ended badly at {progress}" + (f": {detail}" if detail else ""))]
-    return [(OK, f"{run.name} {word}, {progress}")]
+        text = f"{run.name} ended badly at {progress}" + (f": {detail}" if detail else "")
+        return [] if explained else [Found(CRITICAL, subject, text)]
+    return [Found(OK, subject, f"{run.name} {word}, {progress}")]
 
 
-def _gpus(pod: PodState) -> list[tuple[int, str]]:
+def _gpus(pod: PodState) -> list[Found]:
     gpus = pod.latest.get("gpus", {})
     if gpus.get("state") == "absent":
-        return [(WARNING, f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))]
+        return [Found(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))]
     if gpus.get("state") in ("stale", "error"):
-        return [(WARNING, f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")]
-    return [(CRITICAL, f"GPU {d['index']}: {d['error']}") for d in gpus.get("devices", []) if d.get("error")]
+        return [Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")]
+    devices = gpus.get("devices", [])
+    bad = [Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}") for d in devices if d.get("error")]
+    return bad or ([Found(OK, "GPUs", f"{len(devices)} GPUs answer")] if devices else [])
 
 
-def _disks(pod: PodState) -> list[tuple[int, str]]:
+def _disks(pod: PodState) -> list[Found]:
     found = []
-    for disk in pod.latest.get("host", {}).get("disks", []):
+    disks = pod.latest.get("host", {}).get("disks", [])
+    for disk in disks:
         used = 100.0 * disk["used"] / disk["total"] if disk["total"] else 0.0
         if used >= DISK_WARNING:
-            found.append((CRITICAL if used >= DISK_CRITICAL else WARNING, f"{disk['path']} is {used:.0f} % full"))
-    return found
+            level = CRITICAL if used >= DISK_CRITICAL else WARNING
+            found.append(Found(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full"))
+    return found or ([Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full")] if disks else [])
+
+
+def _samples(pod: PodState) -> list[Sample]:
+    """What is known as numbers; what is not known is left out, never 0."""
+    found: list[tuple[str, dict[str, str], Any]] = []
+    for run in pod.runs.values():
+        labels = {"run": run.name}
+        found += [
+            ("bs4_run_step", labels, run.step),
+            ("bs4_run_max_steps", labels, run.view.max_steps),
+            ("bs4_run_step_seconds", labels, run.step_seconds()),
+            ("bs4_run_alive", labels, float(run.alive)),
+        ]
+    for device in pod.latest.get("gpus", {}).get("devices", []):
+        labels = {"gpu": str(device["index"])}
+        util = device.get("util")
+        found += [
+            ("bs4_gpu_utilization_ratio", labels, None if util is None else util / 100.0),
+            ("bs4_gpu_memory_used_bytes", labels, device.get("mem_used")),
+            ("bs4_gpu_memory_size_bytes", labels, device.get("mem_total")),
+        ]
+    for disk in pod.latest.get("host", {}).get("disks", []):
+        labels = {"path": str(disk["path"])}
+        found += [("bs4_disk_used_bytes", labels, disk["used"]), ("bs4_disk_size_bytes", labels, disk["total"])]
+    found.append(("bs4_telemetry_age_seconds", {}, pod.age()))
+    return [Sample(name, labels, float(value)) for name, labels, value in found if isinstance(value, (int, float))]
 
 
 def _perfdata(pod: PodState) -> dict[str, str]:

@@ -4,61 +4,62 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from bs4_agent.detect import offline
 from bs4_agent.detect.engine import Engine, Transition, transition_fields
 from bs4_agent.detect.facts import RunFacts
+from bs4_agent.detect.offline import Loose
 from bs4_agent.playbooks.compiled import Library
 from bs4_console.core.errors import UsageError
 from bs4_console.core.playbooks import compile_all
+from bs4_console.core.sources import SOURCES, by_content, by_name
 
-SOURCES = ("trainer", "orchestrator", "inference", "launcher", "env", "kernel", "ssh", "sync", "wandb")
-#: What a file's name says about what wrote it.
-_NAMES = {
-    "trainer": "trainer",
-    "rank": "trainer",
-    "orchestrator": "orchestrator",
-    "inference": "inference",
-    "launcher": "launcher",
-    "rl.log": "launcher",
-    "console": "launcher",
-    "dmesg": "kernel",
-    "kern": "kernel",
-}
+__all__ = ["SOURCES", "diagnose"]
+
+#: Logs that are looked at in a directory that is no run's; more than these are a data set, not an incident.
+_FILES = 200
+_SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
+_SAMPLE = 256 * 1024
 
 
-def diagnose(paths: Sequence[Path], source: str | None = None, trainer: str | None = None) -> dict[str, Any]:
-    """`findings`, root causes first, and `coverage`. `-` is standard input. UsageError for what cannot be read.
+def diagnose(
+    paths: Sequence[Path], source: str | None = None, trainer: str | None = None, *, idle_s: float | None = None, thorough: bool = False
+) -> dict[str, Any]:
+    """`findings`, causes first, and `coverage`. `-` is standard input. UsageError for what cannot be read.
 
     Evidence `file` is the log as given, `-`, or relative to the directory as given; `offset` the raw byte at which the line begins, `line`
-    1-based by LF (0: the whole file or directory is the evidence).
+    1-based by LF (0: the whole file or directory is the evidence). `idle_s`: the last line was written so long ago and more may come; None:
+    nothing more will come. `thorough`: take every line apart, also those that hold no word of any signature (same findings, slower).
     """
     library = list(Library(compile_all()))
     findings: list[dict[str, Any]] = []
     coverage: list[str] = []
     for subject in [subject for path in paths for subject in _subjects(path, source, trainer)]:
-        engine = Engine(library)
-        facts = offline.as_facts([subject.read(engine)])
-        for transition in engine.evaluate(facts, complete=True):
+        engine = Engine(library, live=False)
+        facts = offline.as_facts([subject.read(engine, thorough)], engine, idle_s or 0.0)
+        for transition in engine.evaluate(facts, complete=idle_s is None):
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
-        coverage += [phrase for phrase in facts.coverage if phrase not in coverage]
+        coverage += [phrase for phrase in (*facts.coverage, *subject.unread) if phrase not in coverage]
     findings.sort(key=lambda f: f["role"] != "root")
     return {"findings": findings, "coverage": coverage}
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """One log or one run directory. `given`: the directory that the person named, of which `run` is the run's own (None for a log)."""
+    """One log, the loose logs of one directory, or one run directory. `given`: the directory that the person named, of which `run` is the
+    run's own (None for a log). `unread`: what was passed over, and why."""
 
-    read: Callable[[Engine], RunFacts]
+    read: Callable[[Engine, bool], RunFacts]
     given: Path | None = None
     run: Path | None = None
+    unread: Sequence[str] = ()
 
     def name(self, file: str) -> str:
         """Detectors name files absolutely or from the run's directory; a person names them from the one that they gave."""
@@ -70,60 +71,151 @@ class _Subject:
 
 def _subjects(path: Path, source: str | None, trainer: str | None) -> list[_Subject]:
     if str(path) == "-":
-        wrote = _needed(source, "standard input")
-        data = io.BytesIO(sys.stdin.buffer.read())
-        return [_Subject(lambda engine: offline.log_facts(data, "-", wrote, trainer or "prime-rl", engine))]
+        return [_Subject(functools.partial(_standard_input, source, trainer))]
     if path.is_dir():
-        given = path.resolve()
-        return [
-            _Subject(functools.partial(offline.directory_facts, run, generation), given, run)
-            for run, generation in _run_directories(path, trainer)
-        ]
+        return _directory(path, source, trainer)
     return [_Subject(functools.partial(_log, path, source, trainer))]
 
 
-def _log(path: Path, source: str | None, trainer: str | None, engine: Engine) -> RunFacts:
+def _standard_input(source: str | None, trainer: str | None, engine: Engine, thorough: bool) -> RunFacts:
+    """Read as it comes; what wrote it, if nobody said so, from its beginning."""
+    handle: BinaryIO = sys.stdin.buffer
+    if source is None or trainer is None:
+        sample = handle.read(_SAMPLE)
+        wrote = by_content(sample)
+        source, trainer = _needed(source or wrote.source, "standard input"), trainer or wrote.trainer
+        handle = cast(BinaryIO, _Rejoined(sample, handle))
+    return offline.log_facts(handle, "-", source, trainer, engine, thorough=thorough)
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream of which the beginning was read already."""
+
+    def __init__(self, begin: bytes, rest: BinaryIO) -> None:
+        self._begin, self._rest = begin, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if self._begin:
+            data, self._begin = self._begin, b""
+            return data
+        return bytes(self._rest.read(size))
+
+
+def _log(path: Path, source: str | None, trainer: str | None, engine: Engine, thorough: bool) -> RunFacts:
     try:
         with path.open("rb") as handle:
-            return offline.log_facts(handle, str(path), source or _by_name(path), trainer or _generation(path), engine)
+            found = _wrote(path, handle, source, trainer)
+            return offline.log_facts(handle, str(path), _needed(found[0], str(path)), found[1], engine, thorough=thorough)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Give a file, a run directory, or - for standard input.") from error
 
 
-def _run_directories(path: Path, trainer: str | None) -> list[tuple[Path, str]]:
+def _wrote(path: Path, handle: BinaryIO, source: str | None, trainer: str | None) -> tuple[str, str]:
+    """(source or "", generation or ""): what was said, else what the name tells, else what the beginning proves."""
+    trainer = trainer or ("prime-rl-2026-01" if path.suffix == ".stdout" else None)
+    named = source or by_name(path)
+    if named and trainer:
+        return named, trainer
+    wrote = by_content(handle.read(_SAMPLE))
+    if handle.seekable():
+        handle.seek(0)
+    return named or wrote.source, trainer or wrote.trainer
+
+
+def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Subject]:
+    given = path.resolve()
+    runs = _run_directories(given, path, trainer)
+    if runs:
+        return [_run_directory(given, run, generation) for run, generation in runs]
+    logs, unread, generation = _loose(given, source, trainer)
+    if not logs and trainer is None:
+        raise UsageError(
+            f"{path} does not look like a run's output directory and holds no log of a known kind.",
+            "Give the run's directory, or a single log with --source.",
+        )
+
+    def read(engine: Engine, thorough: bool) -> RunFacts:
+        if not logs:
+            return offline.directory_facts(given, trainer or "prime-rl", engine, thorough=thorough)
+        return offline.loose_facts(logs, generation, engine, thorough=thorough)
+
+    return [_Subject(read, given, given, unread)]
+
+
+def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
+    """With the logs that lie beside the run's own: the launcher's output, a saved dmesg."""
+    own = {log.path.resolve() for logs in offline.directory_logs(run, generation).values() for log in logs}
+    extra = [log for log in _named(run) if log.path not in own]
+
+    def read(engine: Engine, thorough: bool) -> RunFacts:
+        return offline.directory_facts(run, generation, engine, extra, thorough=thorough)
+
+    return _Subject(read, given, run)
+
+
+def _named(directory: Path) -> list[Loose]:
+    """Files directly in a directory whose names say that they are logs, and of what."""
+    found = []
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and path.suffix in (".log", ".stdout", ".out") and (source := by_name(path)):
+            found.append(Loose(source, path.name, path.resolve()))
+    return found
+
+
+def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[Path, str]]:
     """The run directory itself, or those below an output directory (the current generation keeps one per run there)."""
-    root = path.resolve()
-    if (generation := trainer or offline.guess_trainer(root)) is not None and (trainer is None or _looks_like_run(root)):
+    if (generation := trainer or offline.guess_trainer(root)) is not None and _looks_like_run(root):
         return [(root, generation)]
     try:
         below = [(child, trainer or offline.guess_trainer(child)) for child in sorted(root.iterdir()) if child.is_dir()]
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Give a directory that you can read.") from error
-    runs = [(child, generation) for child, generation in below if generation is not None and _looks_like_run(child)]
-    if runs:
-        return runs
-    if trainer is not None:
-        return [(root, trainer)]
-    raise UsageError(f"{path} does not look like a run's output directory.", "Name the trainer with --trainer, or give a single log.")
+    return [(child, generation) for child, generation in below if generation is not None and _looks_like_run(child)]
 
 
 def _looks_like_run(directory: Path) -> bool:
     return offline.guess_trainer(directory) is not None
 
 
-def _by_name(path: Path) -> str:
-    for part, source in _NAMES.items():
-        if part in path.name:
-            return source
-    return _needed(None, str(path))
+def _loose(root: Path, source: str | None, trainer: str | None) -> tuple[list[Loose], list[str], str]:
+    """(the logs of a directory that is no run's, what was passed over, their generation). They are taken for one incident."""
+    logs: list[Loose] = []
+    unread: list[str] = []
+    generation = trainer or ""
+    for path in _files(root):
+        name = str(path.relative_to(root))
+        try:
+            with path.open("rb") as handle:
+                wrote, of = _wrote(path, handle, source, trainer)
+        except OSError as error:
+            unread.append(f"{name} ({error.strerror})")
+            continue
+        if wrote:
+            logs.append(Loose(wrote, name, path))
+            generation = generation or of
+        else:
+            unread.append(f"{name} (what wrote it is not clear)")
+    return logs, unread, generation
 
 
-def _generation(path: Path) -> str:
-    return "prime-rl-2026-01" if path.suffix == ".stdout" else "prime-rl"
+def _files(root: Path) -> Iterator[Path]:
+    count = 0
+    for directory, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(directory, name)
+            if path.suffix in _SUFFIXES and path.is_file() and not name.startswith("."):
+                count += 1
+                if count > _FILES:
+                    return
+                yield path
 
 
-def _needed(source: str | None, what: str) -> str:
-    if source is None:
+def _needed(source: str, what: str) -> str:
+    if not source:
         raise UsageError(f"It is not clear what wrote {what}.", f"Say it with --source ({', '.join(SOURCES)}).")
     return source
 
@@ -142,4 +234,7 @@ def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
         "source": evidence[0]["source"] if evidence else "",
         "evidence": evidence,
         "playbook": fields["playbook"],
+        "attempt": fields["attempt"],
+        "count": transition.finding.count,
+        "coverage": fields["coverage"],
     }

@@ -1,227 +1,346 @@
-"""Fills a LogStore from the log streams of one pod, by pull: the tail of each, what comes after, older pages when they are asked for."""
+"""Fills a LogStore from the log streams of one pod, by pull: a window over them that starts anywhere and grows to both sides.
+
+The log itself stays on the pod. What is held is what is near the place that is looked at: the tail and what comes, or the lines around
+a place one went to; pages before and behind it are fetched when they are wanted, through the pod's own filter where one is set.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from bs4_console.core.errors import LinkError, RemoteError
-from bs4_console.core.log_store import LogStore
-from bs4_console.core.log_text import clean, clock_of
+from bs4_console.core.errors import RemoteError
+from bs4_console.core.log_filter import LogFilter
+from bs4_console.core.log_merge import Side, from_a_head, keyed, same_day, take_newer, take_older
+from bs4_console.core.log_pages import BUSY_S, PAGE_BYTES, LogPages, LogReader, split
+from bs4_console.core.log_store import LogStore, Row
 
 #: Lines fetched of each stream on opening: a few screens, and enough for the merge to be in order.
 TAIL_LINES = 2000
 MERGED_TAIL_LINES = 400
 #: How long a read waits on the pod for more.
 WAIT_S = 20.0
-#: Queries at a time: an agent runs four of one connection, and the session needs one for itself.
-QUERIES = 2
 #: Reads that wait on the pod at a time: an agent lets sixteen of one connection wait. With more streams than this each waits only SHARED_S.
 READS = 8
 SHARED_S = 1.0
-#: Pause after the agent said that too many calls are waiting.
-BUSY_S = 0.2
-#: Pause before asking again over a link that is down; the session itself does the reconnecting.
-RETRY_S = 1.0
-#: Pause while nobody wants more of a log that is being read from its middle.
+#: Seconds between two looks for streams that came later.
+DISCOVER_S = 1.0
+#: Pause while nobody wants more of a log that is being read from its middle, and between two counts of what was not read.
 IDLE_S = 0.2
-#: One read.
-PAGE_BYTES = 262144
+COUNT_S = 1.0
+#: Read with the line one goes to: a few screens.
+FIRST_BYTES = 64 * 1024
 #: Lines of one older page.
 PAGE_LINES = 2000
-
-
-_T = TypeVar("_T")
-
-
-class LogReader(Protocol):
-    """What a PodSession offers of its logs."""
-
-    async def read_log(self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...) -> Any: ...
-
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+#: A reader that follows the end and is so far behind it leaves out what lies between: nobody could read it as it rushes by.
+BEHIND_BYTES = 8 * 1024 * 1024
+#: Full reads in a row after which it is looked how far the end is.
+BEHIND_READS = 8
 
 
 class LogFeed:
-    """One or more streams of one pod, followed into one store. Stream number k of `streams` is source k there.
+    """One or more streams of one pod, in one store. Stream number k of `streams` is source k there.
 
-    `waiting` says why nothing comes (the link is down); empty while all is well. A lost link loses no line: reading goes on at the
-    cursor where it stopped.
+    A lost link loses no line: reading goes on at the cursor where it stopped.
     """
 
-    def __init__(self, reader: LogReader, store: LogStore, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, reader: LogReader, store: LogStore, changed: Callable[[], None], following: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`following`: whether the end is what is looked at, so that what lies before it may be passed over to keep up."""
         self.streams: list[str] = []
-        self.waiting = ""
         self.loaded = False
-        self._reader = reader
+        self.filter = LogFilter()
+        """What older and newer pages are asked through."""
+        self.sifted = False
+        """Whether a page came through the filter: the window then does not fit another one."""
+        self.at_start = False
+        """Whether nothing older exists than what is held."""
+        self.live = False
+        """Whether what is held reaches the end, so that what comes is appended to it."""
+        self.unread = 0
+        """Lines on the pod behind what was read, while nobody wants more."""
+        self.left_out = 0
+        """Bytes that were passed over to keep up with the end."""
+        self.pages = LogPages(reader, changed)
         self._store = store
-        self._changed = changed
-        self._oldest: str | None = None
-        self._paging = False
-        self._asking = asyncio.Semaphore(QUERIES)
+        self._changed, self._following = changed, following
+        self._before: list[Side] = []
+        self._next: dict[str, str] = {}
+        self._unread: dict[int, int] = {}
+        self.paging = False
+        """Whether an older page is being fetched."""
         self._reading = asyncio.Semaphore(READS)
-        self._crowded = False
 
-    async def run(self, streams: Sequence[str], discover: Callable[[], Sequence[str]] | None = None) -> None:
-        """Follow `streams`, and those that `discover` names later, until cancelled."""
+    @property
+    def waiting(self) -> str:
+        """Why nothing comes (the link is down); empty while all is well."""
+        return self.pages.waiting
+
+    @property
+    def reached(self) -> str:
+        """Where the filter has come to on its way back, of the first stream that it is still in."""
+        side = next((side for side in self._before if not side.ended), None)
+        return f"at {split(side.cursor)[1] / 1e6:,.0f} MB" if side else ""
+
+    # -- where it starts
+
+    async def run(
+        self, streams: Sequence[str], discover: Callable[[], Sequence[str]] | None = None, wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Follow the end of `streams`, and of those that `discover` names later, until cancelled. Reads on only while `wanted()`."""
         self.streams = list(streams)
-        cursors = await self._load(self.streams)
-        self.loaded = True
+        cursors = await self._load_tails()
+        self.loaded = self.live = True
         self._changed()
         async with asyncio.TaskGroup() as group:
             for stream in self.streams:
-                group.create_task(self._follow(stream, cursors[stream]))
+                group.create_task(self._follow(stream, cursors[stream], wanted))
             while discover is not None:
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(DISCOVER_S)
                 for stream in discover():
                     if stream not in self.streams:
                         self.streams.append(stream)
-                        group.create_task(self._follow(stream, "start"))
+                        self._before.append(Side("1:0", ended=True))
+                        group.create_task(self._follow(stream, "start", wanted))
 
     async def run_from(self, stream: str, cursor: str, wanted: Callable[[], bool]) -> None:
         """Follow one stream from a cursor of interest (the evidence of an incident), one page before it included. Reads on only while
         `wanted()`: between the evidence and the end may lie gigabytes that nobody looks at."""
-        self.streams = [stream]
-        self._oldest = cursor
+        await self.go_to({stream: cursor})
+        await self.go_on(wanted)
+
+    async def go_to(self, places: Mapping[str, str]) -> int:
+        """Load what lies before a place of each stream; returns the number that the first line from there on will have."""
+        self.streams = list(places)
+        self._before = [Side(cursor) for cursor in places.values()]
+        anchor = self._store.end
         await self.older()
-        self.loaded = True
-        await self._follow(stream, cursor, wanted)
+        self._next = dict(places)
+        if len(places) == 1 and not self.filter.sifts:
+            # The line one went to is there when the screen changes, and not one paint later.
+            ((stream, cursor),) = places.items()
+            chunk = await self.pages.read(stream, cursor, FIRST_BYTES, 0.0)
+            if chunk.data and chunk.next != chunk.start and split(chunk.start)[0] == split(cursor)[0]:
+                self._store.append(chunk.data, 0, chunk.start)
+                self._next[stream] = chunk.next
+        return anchor
+
+    async def go_on(self, wanted: Callable[[], bool]) -> None:
+        """After `go_to`: read on from there while `wanted()`, merged by the clock, until the end is reached; then follow it."""
+        places = self._next
+        if len(places) == 1 and not self.filter.sifts:
+            ((stream, cursor),) = places.items()
+            self.loaded = True
+            await self._follow(stream, cursor, wanted)
+        sides = [Side(cursor, self._before[n].time) for n, cursor in enumerate(places.values())]
+        self._reach(sides)
+        while not all(side.ended for side in sides):
+            if self.loaded and not wanted():
+                await asyncio.sleep(IDLE_S)
+                continue
+            await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides) if not side.waiting and not side.ended))
+            self._store.extend(take_newer(sides), self._passed)
+            self.loaded = True
+            self._changed()
+        self.live = True
+        async with asyncio.TaskGroup() as group:
+            for stream, side in zip(self.streams, sides, strict=True):
+                group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
         """Lines of all `streams` around the pod's wall time `t`, merged; returns the number of the first that is not before it. Reads
-        nothing afterwards."""
-        self.streams = list(streams)
-        pages = await asyncio.gather(*(self._few(self._around(stream, t)) for stream in self.streams))
-        left = [len(before) for before, _ in pages]
-        anchor: int | None = None
-        for source, line in merge([before + after for before, after in pages]):
-            if left[source] <= 0 and anchor is None:
-                anchor = self._store.end
-            left[source] -= len(line)
-            self._store.append(line, source)
-        for source in range(len(pages)):
-            self._store.finish(source)
+        nothing afterwards but older pages."""
+        places = {stream: str((await self.pages.ask(stream, "seek-time", t=t))["cursor"]) for stream in streams}
+        anchor = await self.go_to(places)
+        sides = [Side(cursor, self._before[n].time) for n, cursor in enumerate(self._next.values())]
+        await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides)))
+        self._store.extend(take_newer(sides), self._passed)
         self.loaded = True
         self._changed()
-        return self._store.end if anchor is None else anchor
+        return anchor
 
-    async def _around(self, stream: str, t: float) -> tuple[bytes, bytes]:
-        """(lines before `t`, lines from it on), about a page each."""
-        place = str((await self._ask(stream, "seek-time", t=t))["cursor"])
-        begin = str((await self._ask(stream, "seek-line", line=-MERGED_TAIL_LINES, cursor=place))["cursor"])
-        before = await self._between(stream, begin, place)
-        after = (await self._patiently(stream, place, PAGE_BYTES, 0.0)).data
-        return before, after[: after.rfind(b"\n") + 1]
-
-    async def older(self) -> bool:
-        """One page before what is held; False when there is none. Only with a single stream: older pages of several cannot be merged
-        without reading all of each."""
-        if self._oldest is None or len(self.streams) != 1 or self._paging or self._store.full:
-            return False
-        self._paging = True
-        try:
-            return await self._older(self.streams[0], self._oldest)
-        finally:
-            self._paging = False
-
-    async def _older(self, stream: str, oldest: str) -> bool:
-        begin = str((await self._ask(stream, "seek-line", line=-PAGE_LINES, cursor=oldest))["cursor"])
-        page = await self._between(stream, begin, oldest)
-        if not page:
-            return False
-        if not self._store.prepend(page if page.endswith(b"\n") else page + b"\n"):
-            return False
-        self._oldest = begin
-        self._changed()
-        return True
-
-    async def _between(self, stream: str, begin: str, end: str) -> bytes:
-        """The bytes from one cursor to another, over the ends of files."""
-        data = bytearray()
-        cursor, stop = begin, _split(end)
-        while _split(cursor) < stop:
-            generation, offset = _split(cursor)
-            limit = min(PAGE_BYTES, stop[1] - offset) if generation == stop[0] else PAGE_BYTES
-            chunk = await self._patiently(stream, cursor, limit, 0.0)
-            if chunk.next == cursor or _split(chunk.start) >= stop:
-                break
-            start = _split(chunk.start)
-            if data and not data.endswith(b"\n") and start[0] != generation:
-                data += b"\n"
-            # A read that went on into the next file did not know where to stop there.
-            data += chunk.data[: stop[1] - start[1]] if start[0] == stop[0] else chunk.data
-            cursor = chunk.next
-        return bytes(data)
-
-    async def _load(self, streams: Sequence[str]) -> dict[str, str]:
+    async def _load_tails(self) -> dict[str, str]:
         """The tails, merged by the time of their lines; returns where each goes on."""
-        count = TAIL_LINES if len(streams) == 1 else MERGED_TAIL_LINES
-        tails = await asyncio.gather(*(self._few(self._tail(stream, count)) for stream in streams))
-        if len(streams) == 1:
-            self._store.append(tails[0][0])
-            self._oldest = tails[0][2]
-        else:
-            for source, line in merge([data for data, _, _ in tails]):
-                self._store.append(line, source)
-        return {stream: tail[1] for stream, tail in zip(streams, tails, strict=True)}
+        if len(self.streams) == 1:
+            stream = self.streams[0]
+            begin, end = await self._load_tail(stream)
+            self._before = [Side(begin, ended=len(self._store) < TAIL_LINES)]
+            self.at_start = self._before[0].ended
+            return {stream: end}
+        tails = await asyncio.gather(*(self._tail(stream, source) for source, stream in enumerate(self.streams)))
+        pages = same_day([keyed(rows) for rows, _, _, _ in tails])
+        # What one source has from before the others' tails waits until theirs is fetched: the window has no line out of its order.
+        self._before = [
+            Side(begin, page[-1][0] if page else None, page, ended=whole) for page, (_, _, begin, whole) in zip(pages, tails, strict=True)
+        ]
+        self._store.extend(take_older(self._before))
+        self.at_start = all(side.ended and not side.waiting for side in self._before)
+        return {stream: end for stream, (_, end, _, _) in zip(self.streams, tails, strict=True)}
 
-    async def _few(self, work: Coroutine[Any, Any, _T]) -> _T:
-        async with self._asking:
-            return await work
-
-    async def _tail(self, stream: str, count: int) -> tuple[bytes, str, str]:
-        """(the newest `count` lines, where they end, where they begin)."""
-        begin = cursor = str((await self._ask(stream, "seek-line", line=-count))["cursor"])
-        data = bytearray()
+    async def _load_tail(self, stream: str) -> tuple[str, str]:
+        """The only stream's newest lines, as they came; returns where they begin and end."""
+        begin = cursor = str((await self.pages.ask(stream, "seek-line", line=-TAIL_LINES))["cursor"])
         while True:
-            chunk = await self._patiently(stream, cursor, PAGE_BYTES, 0.0)
-            if not data:
-                begin = chunk.start
-            elif not data.endswith(b"\n") and _split(chunk.start)[0] != _split(cursor)[0]:
-                data += b"\n"
+            chunk = await self.pages.read(stream, cursor, PAGE_BYTES, 0.0)
+            if split(chunk.start)[0] != split(cursor)[0]:
+                self._store.finish()
             if not (chunk.partial and chunk.next == chunk.start):  # an unfinished last line comes with what follows
-                data += chunk.data
+                self._store.append(chunk.data, 0, chunk.start)
             cursor = chunk.next
             if not chunk.more:
-                return bytes(data), cursor, begin
+                return begin, cursor
+
+    async def _tail(self, stream: str, source: int) -> tuple[list[Row], str, str, bool]:
+        """(the newest whole lines of one of several streams, where they end, where they begin, whether those are all there are)."""
+        begin = cursor = str((await self.pages.ask(stream, "seek-line", line=-MERGED_TAIL_LINES))["cursor"])
+        rows: list[Row] = []
+        while True:
+            more, cursor, ended = await self.pages.after(stream, source, cursor)
+            rows += more
+            if ended and len(rows) >= MERGED_TAIL_LINES and (kept := from_a_head(rows)):
+                return kept, cursor, f"{kept[0][1]}:{kept[0][2]}", False
+            if ended:
+                return rows, cursor, begin, len(rows) < MERGED_TAIL_LINES
+
+    # -- older and newer pages
+
+    async def older(self) -> bool:
+        """One page before what is held; False when there is none, or no room for it."""
+        if self.paging or self._store.full or self.at_start or not self._before:
+            return False
+        self.paging = True
+        try:
+            return await self._older()
+        finally:
+            self.paging = False
+
+    async def _older(self) -> bool:
+        fetch = [self._fetch_older(n, side) for n, side in enumerate(self._before) if not side.waiting and not side.ended]
+        await asyncio.gather(*fetch)
+        if len(self._before) > 1 and all(side.time is None for side in self._before):
+            for side, page in zip(self._before, same_day([side.waiting for side in self._before]), strict=True):
+                side.waiting = page
+        rows = take_older(self._before)
+        if rows and not self._store.prepend_rows(rows, self._passed):
+            return False
+        self.at_start = all(side.ended and not side.waiting for side in self._before)
+        self._changed()
+        return bool(rows) or not self.at_start
+
+    async def _fetch_older(self, source: int, side: Side) -> None:
+        stream = self.streams[source]
+        if self.filter.sifts:
+            self.sifted = True
+            rows, side.cursor, side.ended = await self.pages.sift(stream, source, side.cursor, self.filter, backwards=True)
+        else:
+            count = PAGE_LINES if len(self.streams) == 1 else MERGED_TAIL_LINES
+            rows, begin = await self.pages.before(stream, source, side.cursor, count)
+            side.ended = not rows or begin == side.cursor
+            side.cursor = begin
+        if len(self.streams) > 1 and not side.ended and (kept := from_a_head(rows)):
+            rows, side.cursor = kept, f"{kept[0][1]}:{kept[0][2]}"
+        side.waiting = keyed(rows, before=side.time)
+
+    async def _fetch_newer(self, source: int, side: Side) -> None:
+        stream = self.streams[source]
+        if self.filter.sifts:
+            self.sifted = True
+            rows, side.cursor, side.ended = await self.pages.sift(stream, source, side.cursor, self.filter, backwards=False)
+        else:
+            rows, side.cursor, side.ended = await self.pages.after(stream, source, side.cursor)
+        side.waiting = keyed(rows, after=side.time)
+
+    @property
+    def _passed(self) -> object:
+        return self.filter.key if self.filter.sifts else None
+
+    @staticmethod
+    def _reach(sides: Sequence[Side]) -> None:
+        """Sources whose time nobody knows yet take it from the others."""
+        known = [side.time for side in sides if side.time is not None]
+        for side in sides:
+            if side.time is None and known:
+                side.time = max(known)
+
+    # -- the end
 
     async def _follow(self, stream: str, cursor: str, wanted: Callable[[], bool] = lambda: True) -> None:
         source = self.streams.index(stream)
-        held = 0  # bytes of an unfinished last line, which comes again from its start when it has grown
+        held = full = 0  # bytes of an unfinished last line, which comes again from its start when it has grown; full reads in a row
+        counted = 0.0
         while True:
             if not wanted():
+                counted = await self._count_unread(stream, source, cursor, counted)
                 await asyncio.sleep(IDLE_S)
                 continue
+            self._read_again(source)
             try:
                 async with self._reading:
-                    wait = WAIT_S if len(self.streams) <= READS and not self._crowded else SHARED_S
-                    chunk = await self._patiently(stream, cursor, PAGE_BYTES, wait, held)
+                    wait = WAIT_S if len(self.streams) <= READS and not self.pages.crowded else SHARED_S
+                    chunk = await self.pages.read(stream, cursor, PAGE_BYTES, wait, held)
             except RemoteError as error:
                 self._store.mark(f"{stream}: {error.message}")
                 self._changed()
                 return
-            if self._crowded and not chunk.data:
+            if self.pages.crowded and not chunk.data:
                 await asyncio.sleep(2 * BUSY_S)
             if chunk.partial and chunk.next == chunk.start:
                 if chunk.data:
                     held = len(chunk.data)
-                    self._store.unfinished(chunk.data, source)
+                    self._store.unfinished(chunk.data, source, chunk.start)
                     self._changed()
                 continue
             if held and chunk.data:
                 held = 0
                 self._store.unfinished(b"", source)
-            self._note_breaks(stream, source, _split(cursor)[0], chunk)
+            self._note_breaks(stream, source, split(cursor)[0], chunk)
             if chunk.data:
-                self._store.append(chunk.data, source)
+                self._store.append(chunk.data, source, chunk.start)
             if chunk.data or chunk.gap:
                 self._changed()
             cursor = chunk.next
+            full = full + 1 if chunk.more else 0
+            self.live = self.live or not chunk.more
+            if full >= BEHIND_READS and self._following():
+                cursor, full = await self._catch_up(stream, source, cursor), 0
+
+    async def _count_unread(self, stream: str, source: int, cursor: str, counted: float) -> float:
+        if time.monotonic() - counted < COUNT_S:
+            return counted
+        answer = await self.pages.ask(stream, "where", cursor=cursor)
+        self._unread[source] = max(0, answer["lines"] - answer["line"])
+        self.unread = sum(self._unread.values())
+        self._changed()
+        return time.monotonic()
+
+    def _read_again(self, source: int) -> None:
+        if self._unread.pop(source, None) is not None:
+            self.unread = sum(self._unread.values())
+
+    async def _catch_up(self, stream: str, source: int, cursor: str) -> str:
+        """Where to go on: the tail when the end is far away. A single stream's window then starts anew there, so it has no hole; among
+        several a line says what was left out."""
+        tail = str((await self.pages.ask(stream, "seek-line", line=-TAIL_LINES))["cursor"])
+        (generation, offset), (here, at) = split(tail), split(cursor)
+        if generation != here or offset - at < BEHIND_BYTES:
+            return cursor
+        self.left_out += offset - at
+        if len(self.streams) == 1:
+            self._store.drop()
+            self._before = [Side(tail)]
+            self.at_start = False
+        else:
+            self._store.finish(source)
+            name = stream.rpartition("/")[2]
+            self._store.mark(f"{name}: {(offset - at) / 1e6:,.1f} MB passed over to keep up with the end; they are on the pod")
+        return tail
 
     def _note_breaks(self, stream: str, source: int, generation: int, chunk: Any) -> None:
         """A line for a gap, and for the start of another file; a gap of the old file comes before that."""
-        begun = _split(chunk.start)[0]
+        begun = split(chunk.start)[0]
         marks = [gap_text(chunk.gap)] if chunk.gap else []
         if 0 <= generation != begun:
             name = f"{stream.rpartition('/')[2]}: a new file begins"
@@ -230,80 +349,9 @@ class LogFeed:
             self._store.finish(source)
             self._store.mark(mark)
 
-    async def _ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        while True:
-            try:
-                return await self._reader.query(stream, op, **parameters)
-            except LinkError as error:
-                await self._wait_for_link(error)
-            except RemoteError as error:
-                await self._later(error)
-
-    async def _patiently(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
-        while True:
-            try:
-                chunk = await self._reader.read_log(stream, cursor, limit, wait, seen=seen)
-            except LinkError as error:
-                await self._wait_for_link(error)
-                continue
-            except RemoteError as error:
-                await self._later(error)
-                continue
-            if self.waiting:
-                self.waiting = ""
-                self._changed()
-            return chunk
-
-    async def _later(self, error: RemoteError) -> None:
-        """The agent bounds the calls of a connection, and others make some too: a refusal for that is a pause, and from then on whoever
-        has read leaves the place to others for a moment. Any other refusal is raised."""
-        if error.type != "too-many-calls":
-            raise error
-        self._crowded = True
-        await asyncio.sleep(BUSY_S)
-
-    async def _wait_for_link(self, error: LinkError) -> None:
-        if self.waiting != error.message:
-            self.waiting = error.message
-            self._changed()
-        await asyncio.sleep(RETRY_S)
-
-
-def _split(cursor: str) -> tuple[int, int]:
-    """(generation, byte offset); "start" and "end" are no place: (-1, 0)."""
-    generation, colon, offset = cursor.partition(":")
-    return (int(generation), int(offset)) if colon else (-1, 0)
-
 
 def gap_text(gap: dict[str, Any]) -> str:
     """A gap in words: how much is missing and why."""
     start, end = gap.get("from"), gap.get("to")
     size = f"{(end - start) / 1e6:,.1f} MB" if isinstance(start, int) and isinstance(end, int) else "an unknown number of bytes"
     return f"gap: {size} lost before they were read ({gap.get('reason', 'no reason given')})"
-
-
-def merge(tails: Sequence[bytes]) -> list[tuple[int, bytes]]:
-    """(source, line with LF) of several tails in the order of the clock in their lines; a line without one stays behind its predecessor.
-
-    The lines have no date: a clock that jumps back by more than half a day has passed midnight. An unfinished last line comes last.
-    """
-    rows: list[tuple[int, int, int, bytes]] = []
-    for source, data in enumerate(tails):
-        now = days = 0
-        for order, line in enumerate(data.splitlines(keepends=True)):
-            clock = clock_of(clean(line))
-            if clock is not None:
-                if now and clock + days < now - 43200:
-                    days += 86400
-                now = clock + days
-            rows.append((now, source, order, line))
-    rows = _same_day(rows, len(tails))
-    rows.sort(key=lambda row: (not row[3].endswith(b"\n"), row[0], row[1], row[2]))
-    return [(source, line) for _, source, _, line in rows]
-
-
-def _same_day(rows: list[tuple[int, int, int, bytes]], sources: int) -> list[tuple[int, int, int, bytes]]:
-    """Tails end at about the same moment: one that never saw midnight while another did began after it."""
-    last = [max((row[0] for row in rows if row[1] == source), default=0) for source in range(sources)]
-    newest_day = max(last, default=0) // 86400
-    return [(clock + (newest_day - last[source] // 86400) * 86400, source, order, line) for clock, source, order, line in rows]

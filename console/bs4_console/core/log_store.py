@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bs4_console.core.log_text import clean, clock_of
@@ -21,34 +22,52 @@ MARK = 255
 _NEWLINE = re.compile(rb"\n")
 
 
+#: Where a line lies on its pod: (source, generation, byte offset). Generation 0: nobody said.
+Place = tuple[int, int, int]
+#: A line with its place: (source, generation, byte offset, raw bytes without LF).
+Row = tuple[int, int, int, bytes]
+
+
 @dataclass
 class Block:
-    """Whole lines, each ended by LF; `starts` holds their offsets, `sources` where each came from, `first` the number of the first."""
+    """Whole lines, each ended by LF; `starts` holds their offsets, `sources` where each came from, `first` the number of the first.
+    `generations` and `offsets` say where the raw line lies on the pod."""
 
     first: int
     data: bytearray = field(default_factory=bytearray)
     starts: array[int] = field(default_factory=lambda: array("Q"))
     sources: array[int] = field(default_factory=lambda: array("B"))
+    generations: array[int] = field(default_factory=lambda: array("I"))
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
+    passed: object = None
+    """The filter that a pod sent these lines through; None: they are all lines."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
     def footprint(self) -> int:
-        """With the index: 9 bytes a line, which is not little when the lines are short."""
-        return len(self.data) + 9 * len(self.starts)
+        """With the index: 21 bytes a line, which is not little when the lines are short."""
+        return len(self.data) + 21 * len(self.starts)
 
-    def add(self, lines: bytes, source: int) -> None:
+    def add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int]) -> None:
         base = len(self.data)
         self.data += lines
-        ends = [match.end() + base for match in _NEWLINE.finditer(lines)]
-        self.starts.append(base)
-        self.starts.extend(ends[:-1])
-        self.sources.frombytes(bytes((source,)) * len(ends))
+        starts = line_starts(lines, base)
+        self.starts.extend(starts)
+        self.sources.frombytes(bytes((source,)) * len(starts))
+        self.generations.extend(array("I", (generation,)) * len(starts))
+        self.offsets.extend(offsets)
 
     def line(self, index: int) -> bytes:
         end = self.starts[index + 1] - 1 if index + 1 < len(self.starts) else len(self.data) - 1
         return bytes(self.data[self.starts[index] : end])
+
+
+def line_starts(lines: bytes, base: int = 0) -> list[int]:
+    """Where each of some whole lines begins, counted from `base`."""
+    ends = [match.end() + base for match in _NEWLINE.finditer(lines)]
+    return [base, *ends[:-1]] if ends else []
 
 
 class Repeats:
@@ -67,15 +86,24 @@ class Repeats:
         self.dropped = 0
         self._seen: dict[int, tuple[set[bytes], set[bytes]]] = {}
 
-    def without(self, lines: bytes, source: int) -> bytes:
-        parts = lines.splitlines(keepends=True)
+    def without(self, lines: bytes, source: int, offsets: Sequence[int]) -> tuple[bytes, Sequence[int]]:
+        """The lines that stay, and their offsets."""
+        parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others = [found for number, pair in self._seen.items() if number != source for found in pair]
         if not all(found.isdisjoint(parts) for found in others):
-            kept = [line for line in parts if not self._repeats(line, others)]
+            kept = [(line, at) for line, at in zip(parts, offsets, strict=True) if not self._repeats(line, others)]
             self.dropped += len(parts) - len(kept)
-            parts, lines = kept, b"".join(kept)
+            parts, offsets = [line for line, _ in kept], [at for _, at in kept]
+            lines = b"".join(parts)
         self._remember(parts, source)
-        return lines
+        return lines, offsets
+
+    def among(self, rows: Sequence[Row]) -> list[Row]:
+        """A page without what another source of the same page says as well."""
+        first: dict[bytes, int] = {}
+        kept = [row for row in rows if first.setdefault(row[3], row[0]) == row[0] or len(row[3]) < self.LEAST or clock_of(row[3]) is None]
+        self.dropped += len(rows) - len(kept)
+        return kept
 
     def _repeats(self, line: bytes, others: list[set[bytes]]) -> bool:
         return any(line in found for found in others) and len(line) >= self.LEAST and clock_of(line) is not None
@@ -107,7 +135,9 @@ class LogStore:
         self.full = False
         """Whether the cap refused older lines."""
         self._blocks: list[Block] = []
-        self._open: dict[int, bytes] = {}
+        self._open: dict[int, _Open] = {}
+        self.complete_from: int | None = None
+        """Below this number only lines that passed a filter are held; None: all are."""
 
     def __len__(self) -> int:
         """Lines that can be shown, the unfinished ones included."""
@@ -120,38 +150,64 @@ class LogStore:
     @property
     def open_sources(self) -> list[int]:
         """Sources with an unfinished line, in order."""
-        return sorted(source for source, text in self._open.items() if text)
+        return sorted(source for source, held in self._open.items() if held.text)
 
-    def append(self, data: bytes, source: int = 0) -> None:
-        """Raw bytes as they came, cut anywhere."""
+    def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
+        """Raw bytes as they came, cut anywhere; they lie at `cursor` on the pod."""
         self.received += len(data)
+        generation, offset = _place(cursor)
+        held = self._open.get(source)
         cut = data.rfind(b"\n") + 1
-        held = self._open.get(source, b"")
         if cut == 0:
-            self._open[source] = _bounded(held + data)
+            self._open[source] = held.grown(data) if held else _Open(data, generation, offset, len(data)).bounded()
             return
-        self._open[source] = _bounded(data[cut:]) if cut < len(data) else b""
-        self._add(clean(held + data[:cut] if held else data[:cut]), source)
+        whole = data[:cut]
+        starts = line_starts(whole, offset)
+        if held and held.size:
+            whole = held.text + held.ellipsis(whole.find(b"\n")) + whole
+            starts[0], generation = held.offset, held.generation or generation
+        rest = data[cut:]
+        self._open[source] = _Open(rest, generation, offset + cut, len(rest)).bounded()
+        self._add(clean(whole), source, generation, starts)
 
-    def unfinished(self, text: bytes, source: int = 0) -> None:
+    def unfinished(self, text: bytes, source: int = 0, cursor: str | None = None) -> None:
         """The unfinished last line of `source` as it is now, in place of what was held of it (a chunk that `repeats`)."""
-        self._open[source] = _bounded(text)
+        generation, offset = _place(cursor)
+        self._open[source] = _Open(text, generation, offset, len(text)).bounded()
 
     def finish(self, source: int = 0) -> None:
         """The unfinished line of `source` will never be continued: its file ended."""
-        if held := self._open.pop(source, b""):
-            self._add(clean(held + b"\n"), source)
+        held = self._open.pop(source, None)
+        if held and held.text:
+            self._add(clean(held.text + b"\n"), source, held.generation, [held.offset])
 
     def mark(self, text: str) -> None:
         """A line of the view's own: a gap, the start of another file."""
-        self._add(text.encode() + b"\n", MARK)
+        self._add(text.encode() + b"\n", MARK, 0, [0])
 
-    def prepend(self, data: bytes, source: int = 0) -> int:
-        """Whole older lines of a store that has one source; returns how many. Refused (0, and `full`) when there is no room."""
-        lines = clean(data)
+    def extend(self, rows: Sequence[Row], passed: object = None) -> None:
+        """Whole lines of any sources, in this order. `passed`: the filter that they came through on the pod."""
+        for source, generation, offset, line in rows:
+            self._add(clean(line + b"\n"), source, generation, [offset], passed)
+
+    def prepend(self, data: bytes, source: int = 0, cursor: str | None = None) -> int:
+        """Whole older lines of one source; returns how many. Refused (0, and `full`) when there is no room."""
         block = Block(0)
-        if lines:
-            block.add(lines, source)
+        if data:
+            generation, offset = _place(cursor)
+            block.add(clean(data), source, generation, line_starts(data, offset))
+        return self._put_before(block)
+
+    def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
+        """As `prepend`, of any sources in this order. `passed`: the filter that they came through on the pod."""
+        block = Block(0, passed=passed)
+        for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
+            block.add(clean(line + b"\n"), source, generation, [offset])
+        if passed is not None and self.complete_from is None:
+            self.complete_from = self.first
+        return self._put_before(block)
+
+    def _put_before(self, block: Block) -> int:
         if self.bytes + block.footprint > self.cap_bytes:
             self.full = True
             return 0
@@ -162,11 +218,36 @@ class LogStore:
             self.bytes += block.footprint
         return len(block)
 
+    def place(self, number: int) -> Place | None:
+        """Where line `number` lies on the pod; None for a line of the view's own or of unknown place."""
+        if number >= self.end:
+            source = self.open_sources[number - self.end]
+            held = self._open[source]
+            return (source, held.generation, held.offset) if held.generation else None
+        block = self._blocks[self.block_of(number)]
+        index = number - block.first
+        generation = block.generations[index]
+        return (block.sources[index], generation, block.offsets[index]) if generation else None
+
+    def number_at(self, place: Place) -> int | None:
+        """The held line that begins at `place`. Compares whole blocks in C: 4 ms for half a million lines."""
+        source, generation, offset = place
+        for block in self._blocks:
+            index = -1
+            try:
+                while True:
+                    index = block.offsets.index(offset, index + 1)
+                    if block.sources[index] == source and block.generations[index] == generation:
+                        return block.first + index
+            except ValueError:
+                continue
+        return None
+
     def line(self, number: int) -> tuple[int, bytes]:
         """(source, cleaned bytes without LF) of a held line; IndexError outside."""
         if number >= self.end:
             source = self.open_sources[number - self.end]
-            return source, clean(self._open[source] + b"\n")[:-1]
+            return source, clean(self._open[source].text + b"\n")[:-1]
         block = self._blocks[self.block_of(number)]
         index = number - block.first
         return block.sources[index], block.line(index)
@@ -182,18 +263,24 @@ class LogStore:
         self._blocks.clear()
         self._open.clear()
         self.first = self.end = self.bytes = 0
-        self.full = False
+        self.full, self.complete_from = False, None
 
-    def _add(self, lines: bytes, source: int) -> None:
+    def drop(self) -> None:
+        """Forget all lines, but go on counting: the window starts again behind what it held."""
+        self._blocks.clear()
+        self._open.clear()
+        self.first, self.bytes, self.full, self.complete_from = self.end, 0, False, None
+
+    def _add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int], passed: object = None) -> None:
         if self.repeats is not None and source != MARK:
-            lines = self.repeats.without(lines, source)
+            lines, offsets = self.repeats.without(lines, source, offsets)
             if not lines:
                 return
-        if not self._blocks or len(self._blocks[-1].data) >= BLOCK_BYTES:
-            self._blocks.append(Block(self.end))
+        if not self._blocks or len(self._blocks[-1].data) >= BLOCK_BYTES or self._blocks[-1].passed != passed:
+            self._blocks.append(Block(self.end, passed=passed))
         block = self._blocks[-1]
         before = block.footprint
-        block.add(lines, source)
+        block.add(lines, source, generation, offsets)
         self.bytes += block.footprint - before
         self.end = block.first + len(block)
         while self.bytes > self.cap_bytes and len(self._blocks) > 1:
@@ -201,9 +288,33 @@ class LogStore:
             self.first = self._blocks[0].first
 
 
-def _bounded(line: bytes) -> bytes:
-    """An unfinished line within OPEN_BYTES: of a progress bar its last rewrite, of anything else its beginning."""
-    if len(line) <= OPEN_BYTES:
-        return line
-    last = line.rfind(b"\r", 0, len(line) - 1)
-    return line[max(last, 0) :][:OPEN_BYTES]
+@dataclass(frozen=True)
+class _Open:
+    """An unfinished line: what is held of it, where it begins, and how many bytes it has by now."""
+
+    text: bytes
+    generation: int
+    offset: int
+    size: int
+
+    def grown(self, data: bytes) -> _Open:
+        return _Open(self.text + data, self.generation, self.offset, self.size + len(data)).bounded()
+
+    def bounded(self) -> _Open:
+        """Within OPEN_BYTES: of a progress bar its last rewrite, of anything else its beginning."""
+        if len(self.text) <= OPEN_BYTES:
+            return self
+        last = self.text.rfind(b"\r", 0, len(self.text) - 1)
+        return _Open(self.text[max(last, 0) :][:OPEN_BYTES], self.generation, self.offset, self.size)
+
+    def ellipsis(self, more: int) -> bytes:
+        """What stands for the bytes that are not held, when the line ends after `more`: its end follows behind it."""
+        left_out = self.size - len(self.text)
+        return f" … {left_out:,} of {self.size + more:,} bytes left out … ".encode() if left_out and b"\r" not in self.text else b""
+
+
+def _place(cursor: str | None) -> tuple[int, int]:
+    """(generation, offset) of a cursor, (0, 0) where there is none. A generation that does not fit its array is as good as unknown."""
+    generation, colon, offset = (cursor or "").partition(":")
+    number = int(generation) if colon else 0
+    return (number, int(offset)) if 0 < number < 1 << 32 else (0, 0)

@@ -45,6 +45,8 @@ _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _CLOCK_REACH = 60
 #: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as Toolong's 1,000.
 LINE_CELLS = 2000
+#: A JSON line longer than this is shown as it is: to parse it at each repaint would cost more than the rest of the page.
+JSON_BYTES = 64 * 1024
 
 
 def clean(data: bytes) -> bytes:
@@ -92,25 +94,29 @@ class Shown:
     level: int | None
 
 
-def plain(line: bytes) -> str:
-    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS characters."""
+def plain(line: bytes, reach: int = 0) -> str:
+    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS characters. With `reach`, the first so many
+    characters of a line of any length: what lies further is not decoded."""
     # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most of the cost of a page.
-    text = line[: LINE_CELLS * 4 + 1].decode("utf-8", "replace").expandtabs(4)
+    text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
     text = _UNSEEN.sub("", text)
+    if reach:
+        return text[:reach]
     if len(text) <= LINE_CELLS:
         return text
     return f"{text[:LINE_CELLS]} … {len(line):,} bytes in all"
 
 
-def present(line: bytes) -> Shown:
-    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the line a person would have read."""
+def present(line: bytes, reach: int = 0) -> Shown:
+    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the line a person would have read. `reach`:
+    as in plain."""
     found = _JSON.match(line)
-    if found and (shown := _from_json(line[found.end(1) :], found[1].decode())):
+    if found and len(line) <= JSON_BYTES and (shown := _from_json(line[found.end(1) :], found[1].decode(), reach)):
         return shown
-    return Shown(plain(line), level_of(line))
+    return Shown(plain(line, reach), level_of(line))
 
 
-def _from_json(line: bytes, prefix: str) -> Shown | None:
+def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:
     try:
         entry = json.loads(line)
     except ValueError:
@@ -121,4 +127,4 @@ def _from_json(line: bytes, prefix: str) -> Shown | None:
     if not isinstance(message, str):
         message = " ".join(f"{key} {value}" for key, value in entry.items() if key not in ("timestamp", "level", "type"))
     text = f"{prefix}{str(entry['timestamp'])[11:19]} {entry['level']:>7} {message}".replace("\n", " ⏎ ")
-    return Shown(plain(clean(text.encode("utf-8", "replace"))), LEVELS.get(entry["level"]))
+    return Shown(plain(clean(text.encode("utf-8", "replace")), reach), LEVELS.get(entry["level"]))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,18 @@ from typing import Any
 import jsonschema
 import yaml
 
+from bs4_agent.detect import detectors, signatures
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.playbooks.compiled import canonical
+from bs4_console.core import patterns
 from bs4_console.core.assets import find
+from bs4_console.core.compiled_cache import cached
 from bs4_console.core.errors import UsageError
+from bs4_console.core.health import with_ranges
+from bs4_console.core.patterns import MIN_LITERAL, Refused, check_cost, groups, literals
 
+#: What only a person reads: it stays here, the agent has 30 MB for everything.
+_FOR_PEOPLE = frozenset({"looks_like", "explanation", "prevent", "sources", "advice", "leads_to"})
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -50,32 +56,99 @@ def lint(directory: Path | None = None) -> tuple[list[dict[str, Any]], list[Prob
         found = list(_check(path, validator))
         problems += found
         if not found:
-            good.append({**yaml.safe_load(path.read_text()), "family": path.parent.name})
+            good.append({**_load(path), "family": path.parent.name})
     problems += _duplicates(root, good)
-    return good, problems
+    lost = list(_references(root, good))
+    problems += lost
+    wrong = {problem.file for problem in lost}
+    return [entry for entry in good if root / entry["family"] / f"{entry['id']}.yaml" not in wrong], problems
+
+
+def _load(path: Path) -> Any:
+    """With libyaml, where it is there: two hundred files take a tenth of the time."""
+    return yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
 
 
 def _check(path: Path, validator: Any) -> Iterator[Problem]:
     try:
-        data = yaml.safe_load(path.read_text())
+        data = _load(path)
     except (yaml.YAMLError, UnicodeDecodeError) as bad:
         yield Problem(path, "", f"is not YAML: {bad}")
         return
-    wrong = [Problem(path, "/".join(str(part) for part in error.absolute_path), error.message) for error in validator.iter_errors(data)]
+    wrong = [Problem(path, "/".join(str(part) for part in error.absolute_path), _said(error)) for error in validator.iter_errors(data)]
     if wrong:
         yield from wrong
         return
-    if data.get("id") != path.stem:
-        yield Problem(path, "id", f"is {data.get('id')!r} but the file is named {path.stem!r}; make them equal")
+    if data["id"] != path.stem:
+        yield Problem(path, "id", f"is {data['id']!r} but the file is named {path.stem!r}; make them equal")
+    if data.get("family", path.parent.name) != path.parent.name:
+        yield Problem(path, "family", f"is {data['family']!r} but the folder is {path.parent.name!r}; move the file or leave the key out")
+    yield from _check_fix(path, data.get("fix") or ())
     detect = data.get("detect") or {}
     if "detector" in detect and detect["detector"] not in DETECTORS:
         yield Problem(path, "detect/detector", f"{detect['detector']!r} is none of {', '.join(sorted(DETECTORS))}")
     for index, signature in enumerate(detect.get("logs") or ()):
-        for key in ("pattern", "logger"):
-            try:
-                re.compile(signature.get(key, ""))
-            except re.error as bad:
-                yield Problem(path, f"detect/logs/{index}/{key}", f"is no regular expression: {bad}")
+        for where, message in _check_signature(signature):
+            yield Problem(path, f"detect/logs/{index}/{where}", message)
+
+
+def _said(error: Any) -> str:
+    """jsonschema's own message, but not the whole file where one of several keys is missing."""
+    if error.validator != "anyOf" or not all("required" in choice for choice in error.validator_value):
+        return str(error.message)
+    return f"needs one of {', '.join(', '.join(choice['required']) for choice in error.validator_value)}"
+
+
+def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """What a trainer's own start would delete must be out of its way before any relaunch: its logs archived, its steps moved aside.
+    A move_run that depends on a condition is no substitute for move_steps."""
+    kinds = [kind for step in fix for kind in step]
+    if "relaunch" not in kinds:
+        return
+    before = set(kinds[: kinds.index("relaunch")])
+    missing = [kind for kind in ("stop_run", "archive_logs") if kind not in before]
+    whole = any(kind == "move_run" and not parameters for step in fix for kind, parameters in step.items())
+    if "move_steps" not in before and not whole:
+        missing.append("move_steps or move_run")
+    if missing:
+        yield Problem(path, f"fix/{kinds.index('relaunch')}", f"starts the run again without {', '.join(missing)} before it")
+
+
+def _expressions(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(place, pattern) of every regular expression of a signature that is searched in the text of lines."""
+    for key in ("pattern", "unless", "only_after", "not_after", "cleared_by"):
+        if key in signature:
+            yield key, signature[key]
+    if "near" in signature:
+        yield "near/pattern", signature["near"]["pattern"]
+
+
+def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for where, pattern in (*_expressions(signature), ("logger", signature.get("logger", ""))):
+        try:
+            check_cost(pattern)
+        except Refused as refused:
+            yield where, str(refused)
+            return
+        if where not in ("logger", "unless") and not literals(pattern):
+            yield where, f"has no text of {MIN_LITERAL} or more letters that every match must hold, so every line would have to be tried"
+    for group in signature.get("where", ()):
+        if group not in groups(signature["pattern"]):
+            yield f"where/{group}", f"names a group that the pattern does not have; write (?P<{group}>...) in it"
+
+
+def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
+    """A name in `explains` or `leads_to` that no file bears would silently do nothing."""
+    known = {path.stem for place in {root, find("playbooks")} for path in place.glob("*/*.yaml")}
+    for entry in good:
+        file = root / entry["family"] / f"{entry['id']}.yaml"
+        for key in ("explains", "leads_to"):
+            named = entry.get(key) or []
+            for name in [named] if isinstance(named, str) else named:
+                if name not in known:
+                    yield Problem(file, key, f"names {name!r}, but there is no such playbook")
+                elif name == entry["id"]:
+                    yield Problem(file, key, "names the playbook itself")
 
 
 def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
@@ -88,6 +161,18 @@ def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
 
 def compile_all(directory: Path | None = None) -> bytes:
     """All playbooks as the JSON the agent reads; UsageError when one is invalid: a bundle never carries half a library."""
+    return cached(_inputs(directory or find("playbooks")), lambda: _compile_directory(directory))
+
+
+def _inputs(root: Path) -> list[Path]:
+    """Every file that the result depends on: playbooks, those of this installation (they may be named), schemas, code."""
+    shipped = find("playbooks")
+    playbooks = {path for place in (root, shipped) for path in (*place.glob("*/*.yaml"), place / "schema.json") if path.is_file()}
+    code = (__file__, patterns.__file__, signatures.__file__, detectors.__file__)
+    return [*sorted(playbooks), *map(Path, code)]
+
+
+def _compile_directory(directory: Path | None) -> bytes:
     good, problems = lint(directory)
     if problems:
         raise UsageError(str(problems[0]), "`bs4-console playbook lint` shows all of them.")
@@ -95,14 +180,27 @@ def compile_all(directory: Path | None = None) -> bytes:
 
 
 def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Durations become seconds; folded text loses its last newline."""
-    data: dict[str, Any] = {key: value.strip() if isinstance(value, str) else value for key, value in entry.items()}
+    """What the agent needs of a file: durations become seconds, what only a person reads is left out."""
+    data: dict[str, Any] = {key: value for key, value in entry.items() if key not in _FOR_PEOPLE}
     if "detect" in data:
         data["detect"] = {k: _seconds(v) if k in ("for", "keep_firing_for") else v for k, v in data["detect"].items()}
+        data["detect"] = with_ranges(data["detect"])
+        if "logs" in data["detect"]:
+            data["detect"]["logs"] = [_compile_signature(signature) for signature in data["detect"]["logs"]]
     if "verify" in data:
         data["verify"] = {
             kind: {k: _seconds(v) if k == "within" else v for k, v in parameters.items()} for kind, parameters in data["verify"].items()
         }
+    return data
+
+
+def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
+    """`source` becomes a list, `within` seconds; `needs` is added: of each expression the texts of which a matching line holds one."""
+    data = dict(signature)
+    data["source"] = [data["source"]] if isinstance(data["source"], str) else data["source"]
+    if "within" in data:
+        data["within"] = _seconds(data["within"])
+    data["needs"] = {where: literals(pattern) for where, pattern in _expressions(signature) if where != "unless"}
     return data
 
 

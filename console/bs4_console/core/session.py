@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,6 +20,7 @@ from bs4_console.core.channel import Channel
 from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RefusedError, RemoteError, Unreachable
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.state import ActionView, PodState
+from bs4_console.core.together import Together
 from bs4_console.core.transport import Transport
 
 __all__ = ["Chunk", "PodSession"]
@@ -42,6 +44,8 @@ STREAMS_LIMIT = 10_000
 STEP_READS, SHARED_S = 4, 1.0
 #: Before every place.
 NOWHERE = "0:0"
+#: Pause before asking again after a link was lost in the middle of an answer.
+LOOK_S = 0.05
 #: How often the list of streams is asked for (new runs, new logs).
 LIST_S = 2.0
 
@@ -156,14 +160,12 @@ class PodSession:
 
     async def _follow_everything(self, channel: Channel) -> None:
         """Runs until one of the loops fails; a lost channel fails all of them at once."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._follow_journal(channel))
-                group.create_task(self._follow_telemetry(channel, group))
-                group.create_task(self._ping(channel))
-                group.create_task(self._discover(channel, group))
-        except* ConsoleError as errors:
-            raise errors.exceptions[0] from None
+        loops = Together()
+        loops.start(self._follow_journal(channel))
+        loops.start(self._follow_telemetry(channel, loops))
+        loops.start(self._ping(channel))
+        loops.start(self._discover(channel, loops))
+        await loops.wait()
 
     async def _follow(self, channel: Channel, stream: str, apply: Apply, first: str = "start") -> None:
         cursor = self.mirror.cursor(stream) or first
@@ -235,7 +237,7 @@ class PodSession:
         """The agent keeps the oldest part of a full journal (64 MB) until a console holds it. One that keeps nothing says nothing."""
         cursor = self.mirror.secure("journal")
         self._note_mirror()
-        if cursor is None:
+        if cursor is None or self.state.read_only:
             return
         try:
             await channel.submit({"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor})
@@ -243,13 +245,13 @@ class PodSession:
             # An agent from before this action refuses it; its journal then simply stays.
             return
 
-    async def _follow_telemetry(self, channel: Channel, group: asyncio.TaskGroup) -> None:
+    async def _follow_telemetry(self, channel: Channel, loops: Together) -> None:
         """Begins with the last two minutes: the screen is true at once. What lies between that and what is held is fetched beside it."""
         begin = _place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
         held = self.mirror.cursor("telemetry")
         if self.mirror.keeps:
             start = held if self._backfilled and held else _place(await channel.query("telemetry", "stat"), "start")
-            group.create_task(self._backfill(channel, start, begin))
+            loops.start(self._backfill(channel, start, begin))
         if held is None or _position(held) < _position(begin):
             self.mirror.append("telemetry", begin, begin, b"")
         await self._follow(channel, "telemetry", self._apply_telemetry, begin)
@@ -274,7 +276,7 @@ class PodSession:
             await asyncio.sleep(BACKFILL_PAUSE_S)
         self._backfilled = self.mirror.keeps
 
-    async def _discover(self, channel: Channel, group: asyncio.TaskGroup) -> None:
+    async def _discover(self, channel: Channel, loops: Together) -> None:
         following: set[str] = set()
         while True:
             self._look.clear()
@@ -283,7 +285,7 @@ class PodSession:
                 run = stream.removeprefix("steps/")
                 if stream.startswith("steps/") and stream not in following and run in self.state.runs:
                     following.add(stream)
-                    group.create_task(self._follow_steps(channel, stream, following))
+                    loops.start(self._follow_steps(channel, stream, following))
             await _at_most(self._look.wait(), LIST_S)
 
     async def _follow_steps(self, channel: Channel, stream: str, following: set[str]) -> None:
@@ -329,7 +331,7 @@ class PodSession:
             await _at_most(self._up.wait(), timeout)
             if not self._up.is_set():
                 raise Unreachable(
-                    link.detail or f"{self.state.name} did not answer within {timeout:.0f} s.",
+                    link.detail or f"{self.state.name} did not answer within {math.ceil(timeout)} s.",
                     link.next_step or "Check that the pod runs, and its address.",
                 )
         if self._channel is None:
@@ -339,22 +341,41 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Until journal and steps as they stand on the pod now have been read, and one telemetry sample. Unreachable after `timeout` s."""
-        deadline = asyncio.get_running_loop().time() + timeout
-        channel = await self.connected(timeout)
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._read_up_to_now(channel, "journal")
-                for stream in await _stream_names(channel):
-                    if stream.startswith("steps/") and stream.removeprefix("steps/") in self.state.runs:
-                        await self._read_up_to_now(channel, stream)
-                await self._sampled.wait()
-        except TimeoutError:
-            raise Unreachable(f"{self.state.name} was reached but did not send its state within {timeout:.0f} s.", "Try again.") from None
+        """Until journal and steps as they stand on the pod now have been read, and one telemetry sample. A link that is lost meanwhile is
+        waited for: it is made again by `run`. Unreachable after `timeout` s, or at once for what trying again cannot mend."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + timeout
+        while True:
+            try:
+                channel = await self.connected(max(0.0, deadline - clock()))
+                async with asyncio.timeout_at(deadline):
+                    return await self._read_everything_up_to_now(channel)
+            except TimeoutError:
+                raise Unreachable(
+                    f"{self.state.name} was reached but did not send its state within {timeout:.0f} s.", "Try again."
+                ) from None
+            except Unreachable:
+                if self._stop_retrying is not None or clock() >= deadline:
+                    raise
+            # A channel whose calls fail is still here for a moment.
+            await asyncio.sleep(LOOK_S)
+
+    async def _read_everything_up_to_now(self, channel: Channel) -> None:
+        await self._read_up_to_now(channel, "journal")
+        for stream in await _stream_names(channel):
+            if stream.startswith("steps/") and stream.removeprefix("steps/") in self.state.runs:
+                await self._read_up_to_now(channel, stream)
+        await self._still(channel, self._sampled.is_set)
 
     async def _read_up_to_now(self, channel: Channel, stream: str) -> None:
         goal = _position(_place(await channel.query(stream, "stat"), "end"))
-        while _position(self.mirror.cursor(stream) or NOWHERE) < goal:
+        await self._still(channel, lambda: _position(self.mirror.cursor(stream) or NOWHERE) >= goal)
+
+    async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
+        """Until `reached`, over this very channel: what was asked over another may be of another pod. ChannelLost when it has gone."""
+        while not reached():
+            if self._channel is not channel:
+                raise ChannelLost(f"The connection to {self.state.name} ended.", "It is being made again.")
             await self._changed()
 
     async def _changed(self) -> None:

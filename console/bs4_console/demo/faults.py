@@ -122,6 +122,11 @@ def terminate(process: Process) -> bool:
     return tree.send(process, signal.SIGTERM)
 
 
+def crash(process: Process, number: int = signal.SIGSEGV) -> bool:
+    """End it as a fault of its own would."""
+    return tree.send(process, number)
+
+
 def hang_up(process: Process) -> bool:
     """SIGHUP, as from an SSH connection that ended."""
     return tree.send(process, signal.SIGHUP)
@@ -208,6 +213,20 @@ def healthy(port: int) -> bool:
             return bool(answer.status == 200)
     except (OSError, urllib.error.URLError):
         return False
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens on this machine's `port`."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def hold_port(pod: PracticePod, port: int) -> int:
+    """Somebody's own server on a port that the run needs. Its pid."""
+    code = f"import socket, signal; s = socket.create_server(('127.0.0.1', {port})); signal.pause()"
+    pid = await pod.spawn(["python3", "-c", code], cwd=pod.home)
+    await until(lambda: listens(port), 20, f"a listener on port {port}")
+    return pid
 
 
 async def start_orphan_engine(pod: PracticePod, gpu: int = 0) -> list[Process]:

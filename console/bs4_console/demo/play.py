@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
 
-from bs4_console.demo import witness
-from bs4_console.demo.scenarios import Scenario
+from bs4_console.core.errors import NotApplicableError
+from bs4_console.core.playbooks import lint
+from bs4_console.core.state import IncidentView
+from bs4_console.demo import person, witness
+from bs4_console.demo.scenario import Scenario
 from bs4_console.demo.stage import Stage, staged
 
-DETECT_S = 180.0
+DETECT_S = 90.0
 RECOVER_S = 240.0
+_HAND_OFFS = ("*/broadcasts/*", "*/rollouts/*")
+_ROTATED = ("*/checkpoints/step_*/trainer/*", "*/weights/step_*/*")
 #: With --no-fix the pod is watched this long; a run that moves again in it was not broken.
 BROKEN_S = 15.0
 
@@ -20,39 +26,63 @@ Say = Callable[[str], None]
 
 
 async def play(scenario: Scenario, trainer: str, *, fix: bool = True, say: Say = lambda text: None) -> dict[str, Any]:
-    """The report of `demo --scenario`: times in seconds, steps as integers (-1 = none), `data_lost` in files."""
-    async with staged(trainer, foreign_pids=scenario.foreign_pids) as stage:
+    """The report of `demo --scenario` and `playbook try`: times in seconds, steps as integers (-1 = none), `data_lost` in files,
+    `fixed_by` playbook, person (then there is no `plan_hash`) or nobody. NotApplicableError where this machine cannot practise it.
+    """
+    if missing := scenario.needs():
+        raise NotApplicableError(f"{scenario.name} cannot be practised here: {missing}.", "Try it on another machine.")
+    async with staged(trainer, foreign_pids=scenario.foreign_pids, **scenario.pod) as stage:
         say(f"practice pod up on {stage.pod.host}:{stage.pod.port}, agent {stage.session.state.hello['bundle']} deployed")
         await scenario.prepare(stage)
-        say("the run trains; now it is broken")
+        say("the pod is ready; now it is broken")
         injected = time.monotonic()
         await scenario.inject(stage)
-        incident = await stage.incident(scenario.failure, DETECT_S)
+        incident = await stage.incident(scenario.failure, scenario.detect_s or DETECT_S)
         detected_s = time.monotonic() - injected
         say(f"after {detected_s:.1f} s: {incident.title}: {incident.summary}")
-        plan = await stage.plan(incident)
         report: dict[str, Any] = {
             "scenario": scenario.name,
             "failure_id": incident.failure,
             "detected_s": round(detected_s, 2),
-            "plan_hash": plan.plan_hash,
-            "steps": [{"title": s["title"], "command": s["command"]} for s in plan.plan["steps"]],
+            "plan_hash": None,
+            "steps": [],
         }
-        for step in report["steps"]:
-            say(f"  {step['title']}" + (f": {step['command']}" if step["command"] else ""))
-        outcome = await (_fixed if fix else _left_broken)(stage, scenario, plan.plan_hash, say)
-        return {**report, **outcome}
+        if scenario.repair is None and _has_steps(incident.playbook):
+            report |= await _planned(stage, incident, say)
+        if not fix:
+            return {**report, "fixed_by": "nobody", **await _left_broken(stage, scenario, say)}
+        outcome = await _fixed(stage, scenario, report["plan_hash"], say)
+        return {**report, "fixed_by": "playbook" if report["plan_hash"] else "person", **outcome}
 
 
-async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str, say: Say) -> dict[str, Any]:
+def _has_steps(playbook: str | None) -> bool:
+    return any(entry["id"] == playbook and entry.get("fix") for entry in lint()[0])
+
+
+async def _planned(stage: Stage, incident: IncidentView, say: Say) -> dict[str, Any]:
+    plan = await stage.plan(incident)
+    steps = [{"title": s["title"], "command": s["command"]} for s in plan.plan["steps"]]
+    for step in steps:
+        say(f"  {step['title']}" + (f": {step['command']}" if step["command"] else ""))
+    return {"plan_hash": plan.plan_hash, "steps": steps}
+
+
+async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str | None, say: Say) -> dict[str, Any]:
+    """By the playbook whose plan is confirmed here, or by what a person does where there is none."""
     output = scenario.output(stage)
     before = stage.steps(output)
-    files = witness.Snapshot.take(stage.places())
-    confirmed, confirmed_t = time.monotonic(), time.time()
-    plan = stage.ledger.plans[plan_hash]
-    action = await stage.act("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan_hash, confirm_run=plan.run)
-    say(f"{action.state}: {action.detail}")
-    recovered_s = await _second_new_step(stage, scenario, confirmed, confirmed_t) if action.state == "done" else None
+    files = witness.Snapshot.take(stage.places(), ignore=_replaced_by_itself(stage, scenario.run))
+    begun, begun_t = time.monotonic(), time.time()
+    if plan_hash is not None:
+        plan = stage.ledger.plans[plan_hash]
+        action = await stage.act("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan_hash, confirm_run=plan.run)
+        done, state = action.state == "done", action.state
+        say(f"{action.state}: {action.detail}")
+    else:
+        say("no machine may mend this: a person does what the advice says")
+        await (scenario.repair or functools.partial(person.recover, run=scenario.run))(stage)
+        done, state = True, "none"
+    recovered_s = await _second_new_step(stage, scenario, begun, begun_t) if done else None
     after = stage.steps(output)
     lost = witness.lost_files(files, stage.places())
     for path in lost:
@@ -63,8 +93,16 @@ async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str, say: Say) -> 
         "steps_before": before[-1][1] if before else -1,
         "steps_after": after[-1][1] if after else -1,
         "data_lost": len(lost),
-        "action": action.state,
+        "action": state,
     }
+
+
+def _replaced_by_itself(stage: Stage, run: str) -> tuple[str, ...]:
+    """What a run that works deletes on its own while it is looked at: that is no loss of the fix's."""
+    if stage.session.state.runs[run].word != "running":
+        return ()
+    rotates = "keep_last" in stage.pod.config_path.read_text()
+    return (*_HAND_OFFS, *_ROTATED) if rotates else _HAND_OFFS
 
 
 async def _second_new_step(stage: Stage, scenario: Scenario, confirmed: float, confirmed_t: float) -> float | None:
@@ -79,7 +117,7 @@ async def _second_new_step(stage: Stage, scenario: Scenario, confirmed: float, c
     return None
 
 
-async def _left_broken(stage: Stage, scenario: Scenario, plan_hash: str, say: Say) -> dict[str, Any]:
+async def _left_broken(stage: Stage, scenario: Scenario, say: Say) -> dict[str, Any]:
     output = scenario.output(stage)
     before = stage.steps(output)
     say(f"not fixed; watching for {BROKEN_S:.0f} s whether it mends itself")

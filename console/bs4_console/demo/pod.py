@@ -178,17 +178,24 @@ async def start(
     engine_seconds: float = 0.5,
     pace: float = 1.0,
     foreign_pids: bool | int | Mapping[int, int] = False,
+    env: Mapping[str, str] | None = None,
 ) -> PracticePod:
     """Start a pod in `root` (made if need be; an earlier pod's files in it are used again).
 
     `generation`: 2026-01 or current. `pace` scales the waits that the real programs spell in seconds. `foreign_pids`: NVML reports pids
-    of another namespace (True: local + 100000; a number: that offset; a mapping from local to reported).
+    of another namespace (True: local + 100000; a number: that offset; a mapping from local to reported). `env`: what the machine's owner
+    has put into every process's environment besides.
     The pod ends with this process, however that ends. PodError when it does not come up.
     """
     offset: int | Mapping[int, int] | None = 100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
     made = await asyncio.to_thread(workspace.create, name, generation, root, gpus=gpus, foreign_pids=offset)
     log = made.root / "pod.log"
-    settings = [f"--step-seconds={step_seconds}", f"--engine-seconds={engine_seconds}", f"--pace={pace}"]
+    settings = [
+        f"--step-seconds={step_seconds}",
+        f"--engine-seconds={engine_seconds}",
+        f"--pace={pace}",
+        f"--env={json.dumps(dict(env or {}))}",
+    ]
     order = json.dumps(made.as_dict())
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -256,6 +263,7 @@ def main() -> None:
     parser.add_argument("--step-seconds", type=float, default=1.0)
     parser.add_argument("--engine-seconds", type=float, default=0.5)
     parser.add_argument("--pace", type=float, default=1.0)
+    parser.add_argument("--env", type=json.loads, default={}, help="more environment for every process, as JSON")
     parser.add_argument("--workspace", help=argparse.SUPPRESS)
     parser.add_argument("--until-eof", action="store_true", help="end when standard input ends")
     options = parser.parse_args()
@@ -267,7 +275,12 @@ def main() -> None:
         else workspace.create(options.name, options.generation, options.root, gpus=options.gpus)
     )
     environment = workspace.environment(
-        place, step_seconds=options.step_seconds, engine_seconds=options.engine_seconds, pace=options.pace, scope_root=os.getpid()
+        place,
+        step_seconds=options.step_seconds,
+        engine_seconds=options.engine_seconds,
+        pace=options.pace,
+        scope_root=os.getpid(),
+        extra=options.env,
     )
     asyncio.run(PodHost(place, environment).serve(until_eof=options.until_eof))
 

@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.demo import faults
+from bs4_console.demo.scenario import BOTH, WARM_UP, Scenario, advance, complete, stopped, train
 from bs4_console.demo.stage import Stage, StageError
 
-BOTH = ("prime-rl-2026-01", "prime-rl")
-#: Finished steps before a fault; the miniature's configs checkpoint every fifth step, so one complete checkpoint is there.
-WARM_UP = 7
+__all__ = ["BOTH", "SCENARIOS", "WARM_UP", "Scenario", "advance", "choose", "stopped", "train"]
+
 #: A run that fails within seconds of a start by hand may be missed by the agent, which looks for such starts every 3 s.
 HAND_STARTS = 3
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """`prepare` brings the pod to the point where it can break, `inject` breaks it. `run` is the one to be recovered."""
-
-    name: str
-    failure: str
-    trainers: tuple[str, ...]
-    prepare: Callable[[Stage], Awaitable[None]]
-    inject: Callable[[Stage], Awaitable[None]]
-    run: str = "demo"
-    output_dir: str = "outputs"
-    foreign_pids: bool = False
-
-    def output(self, stage: Stage) -> Path:
-        """Where the witness looks for the run's steps."""
-        base = stage.pod.project / self.output_dir
-        return base if stage.pod.generation == "2026-01" else base / self.run
-
-
-async def train(stage: Stage, name: str = "demo", steps: int = WARM_UP) -> None:
-    """A run that works, launched through the console, with at least `steps` finished steps."""
-    await stage.launch(name)
-    await advance(stage, name, steps)
-
-
-async def advance(stage: Stage, name: str, steps: int) -> None:
-    await stage.until(lambda: (stage.session.state.runs[name].step or 0) >= steps, 120, f"step {steps} of {name}")
-
-
-async def stopped(stage: Stage) -> None:
-    """A run that trained and was stopped: its checkpoints lie there."""
-    await train(stage)
-    await stage.must("stop", run="demo")
 
 
 async def fresh_start_with_leftovers(stage: Stage) -> None:
@@ -58,14 +20,14 @@ async def fresh_start_with_leftovers(stage: Stage) -> None:
 
 
 async def resume_below_leftovers(stage: Stage) -> None:
-    complete = _complete(stage)
-    faults.put_checkpoint(stage.pod, complete + 20, ["orchestrator"])
-    await stage.launch(wait=False, preflight=False, resume=complete)
+    newest = complete(stage)
+    faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
+    await stage.launch(wait=False, preflight=False, resume=newest)
 
 
 async def resume_latest(stage: Stage) -> None:
-    complete = _complete(stage)
-    faults.put_checkpoint(stage.pod, complete + 2, ["orchestrator"])
+    newest = complete(stage)
+    faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])
     # By hand, as people do it: the console itself never passes a bare --resume.
     command = ["uv", "run", "rl", "@", "configs/rl.toml", "--output-dir", "outputs", "--run.name", "demo", "--resume"]
     known = len(stage.session.state.runs["demo"].view.attempts)
@@ -76,12 +38,6 @@ async def resume_latest(stage: Stage) -> None:
         except StageError:
             continue  # it was gone before the agent looked; a person would try again too
         return
-
-
-def _complete(stage: Stage) -> int:
-    """The newest checkpoint of the trainer, as its directory says."""
-    root = stage.pod.output_dir if stage.pod.generation == "2026-01" else stage.pod.output_dir / "demo"
-    return max(int(p.name[5:]) for p in (root / "checkpoints").glob("step_*") if (p / "trainer" / ".metadata").exists())
 
 
 async def kill_server_and_start_another_run(stage: Stage) -> None:
@@ -145,9 +101,11 @@ def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
     if name == "random":
         fitting = [s for s in _ALL if trainer in s.trainers]
         return random.Random(seed).choice(fitting)
-    scenario = SCENARIOS.get(name)
+    from bs4_console.demo.tries import TRIES  # the whole catalog of them is needed only for a name
+
+    scenario = TRIES.get(name)
     if scenario is None:
-        raise UsageError(f"There is no scenario {name!r}.", f"Choose one of {', '.join(SCENARIOS)}, or random.")
+        raise UsageError(f"There is no scenario {name!r}.", f"Choose one of {', '.join(TRIES)}, or random.")
     if trainer not in scenario.trainers:
         raise NotApplicableError(f"{name} cannot happen with {trainer}.", f"It happens with {', '.join(scenario.trainers)}.")
     return scenario

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ class Stage:
     pod: practice.PracticePod
     session: PodSession
     trainer: str
+    _afterwards: list[Callable[[], Any]] = field(default_factory=list)
+
+    def afterwards(self, undo: Callable[[], Any]) -> None:
+        """What is to be undone on this machine once the pod is gone; the last first."""
+        self._afterwards.append(undo)
+
+    def undo(self) -> None:
+        while self._afterwards:
+            self._afterwards.pop()()
 
     @property
     def ledger(self) -> Any:
@@ -81,9 +90,13 @@ class Stage:
 
     async def incident(self, failure: str, timeout: float) -> IncidentView:
         """The open incident of this failure, once there is one."""
-        found: IncidentView = await self.until(
-            lambda: next((i for i in self.ledger.open_incidents() if i.failure == failure), None), timeout, f"the incident {failure}"
-        )
+        try:
+            found: IncidentView = await self.until(
+                lambda: next((i for i in self.ledger.open_incidents() if i.failure == failure), None), timeout, f"the incident {failure}"
+            )
+        except StageError as error:
+            others = ", ".join(sorted(i.failure for i in self.ledger.open_incidents())) or "none"
+            raise StageError(f"{error.message} Open are: {others}.") from None
         return found
 
     async def plan(self, incident: IncidentView) -> PlanView:
@@ -94,22 +107,29 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(trainer: str, *, step_seconds: float = 0.3, foreign_pids: Any = False, name: str = "practice") -> AsyncIterator[Stage]:
-    """A pod that is up, with the agent deployed to it over SSH, and everything gone afterwards."""
+async def staged(
+    trainer: str, *, step_seconds: float = 0.3, pace: float = 0.5, foreign_pids: Any = False, name: str = "practice", **settings: Any
+) -> AsyncIterator[Stage]:
+    """A pod that is up, with the agent deployed to it over SSH, and everything gone afterwards. `settings`: as of `pod.start`."""
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
-        pod = await practice.start(name, GENERATIONS[trainer], root / "p", step_seconds=step_seconds, foreign_pids=foreign_pids, pace=0.5)
+        own = {"step_seconds": step_seconds, "foreign_pids": foreign_pids, "pace": pace, **settings}
+        pod = await practice.start(name, GENERATIONS[trainer], root / "p", **own)
+        stage: Stage | None = None
         try:
             session = connect(pod, root / "known_hosts")
             life = asyncio.create_task(session.run())
             try:
                 await session.synced(60.0)
-                yield Stage(pod, session, trainer)
+                stage = Stage(pod, session, trainer)
+                yield stage
             finally:
                 life.cancel()
                 await asyncio.gather(life, return_exceptions=True)
         finally:
             await pod.stop()
+            if stage is not None:
+                stage.undo()
 
 
 def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = None) -> PodSession:

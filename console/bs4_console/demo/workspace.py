@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import socket
@@ -21,6 +22,7 @@ from bs4_console.demo.miniature.install import install
 GENERATIONS = ("2026-01", "current")
 USER = "root"
 RUN_NAME = "demo"
+MODEL = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
 _TEMPLATES = Path(__file__).with_name("templates")
 _INFERENCE_MARK = "# --- inference"
 _SOCKET_LIMIT = 107  # bytes in a unix socket's path
@@ -39,6 +41,8 @@ class Workspace:
     port: int
     api_port: int
     env_port: int
+    hub_port: int
+    wandb_port: int
     library: Path | None
     host_key: Path
     client_key: Path
@@ -78,17 +82,31 @@ def create(
     home.chmod(0o700)
     install(project, home / ".local" / "share" / "uv", sys.executable, generation)
     Board(root / "gpu").configure(n=gpus, foreign_pids=foreign_pids)
-    port, api_port, env_port = _free_ports()
+    port, api_port, env_port, hub_port, wandb_port = _free_ports(5)
+    _cache_model(home / ".cache" / "huggingface")
+    (root / "dev" / "shm").mkdir(exist_ok=True)
+    (root / "dev" / "kmsg").unlink(missing_ok=True)
+    (root / "dev" / "kmsg").symlink_to("/dev/kmsg")  # processes are real here, and so is what the kernel does to them
     if generation == "2026-01":
         api_port = port
     _write_configs(project / "configs", generation, {"port": port, "backend_port": api_port, "env_port": env_port})
     client_key, host_key = (_key(root / "keys" / kind) for kind in ("client", "host"))
     public = " ".join(host_key.with_suffix(".pub").read_text().split()[:2])
     compiled = library.build(root / "lib")
-    return Workspace(name, root, generation, home, project, port, api_port, env_port, compiled, host_key, client_key, public)
+    return Workspace(
+        name, root, generation, home, project, port, api_port, env_port, hub_port, wandb_port, compiled, host_key, client_key, public
+    )
 
 
-def environment(workspace: Workspace, *, step_seconds: float, engine_seconds: float, pace: float, scope_root: int) -> dict[str, str]:
+def environment(
+    workspace: Workspace,
+    *,
+    step_seconds: float,
+    engine_seconds: float,
+    pace: float,
+    scope_root: int,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """What every process of the pod gets, and nothing of this machine's own: no XDG directories, no other home."""
     home = workspace.home
     path = [home / ".local" / "bin", home / ".local" / "share" / "uv" / "bin", Path(sys.executable).resolve().parent]
@@ -103,6 +121,8 @@ def environment(workspace: Workspace, *, step_seconds: float, engine_seconds: fl
         "BS4_DEV": str(workspace.root / "dev"),
         "BS4_MINIATURE_GENERATION": workspace.generation,
         "BS4_MINIATURE_GPUS": str(workspace.root / "gpu"),
+        "BS4_MINIATURE_HUB": f"127.0.0.1:{workspace.hub_port}",
+        "BS4_MINIATURE_WANDB": f"127.0.0.1:{workspace.wandb_port}",
         "BS4_MINIATURE_STEP_SECONDS": str(step_seconds),
         "BS4_MINIATURE_ENGINE_SECONDS": str(engine_seconds),
         "BS4_MINIATURE_PACE": str(pace),
@@ -111,7 +131,7 @@ def environment(workspace: Workspace, *, step_seconds: float, engine_seconds: fl
         values["BS4_GPU_SOURCE"] = str(workspace.root / "gpu" / "recorded.json")
     else:
         values["LD_LIBRARY_PATH"] = ":".join(filter(None, (str(workspace.library.parent), os.environ.get("LD_LIBRARY_PATH"))))
-    return values
+    return {**values, **(extra or {})}
 
 
 def shell() -> str:
@@ -127,16 +147,23 @@ def _write_configs(directory: Path, generation: str, ports: Mapping[str, int]) -
     (directory / "infer.toml").write_text(infer)
 
 
-def _free_ports() -> tuple[int, int, int]:
-    """Three ports nobody uses, below the range from which the kernel takes ports for outgoing connections: a pod's own requests must
+def _cache_model(hub: Path) -> None:
+    """The model of the pod's configs as an earlier download left it: a run then asks nobody."""
+    snapshot = hub / "hub" / f"models--{MODEL.replace('/', '--')}" / "snapshots" / "main"
+    snapshot.mkdir(parents=True, exist_ok=True)
+    (snapshot / "config.json").write_text(json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}))
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports nobody uses, below the range from which the kernel takes ports for outgoing connections: a pod's own requests must
     never sit on the port that its next server wants."""
     found: list[int] = []
-    while len(found) < 3:
+    while len(found) < count:
         port = random.randrange(20000, 32000)
         with socket.socket() as probe:
             if port not in found and probe.connect_ex(("127.0.0.1", port)) != 0:
                 found.append(port)
-    return found[0], found[1], found[2]
+    return found
 
 
 def _key(path: Path) -> Path:

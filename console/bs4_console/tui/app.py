@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import App, SuspendNotSupported, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import Provider
+from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
+from bs4_console.core import settings
 from bs4_console.core.errors import ConsoleError
-from bs4_console.tui import commands
+from bs4_console.core.settings import Settings
+from bs4_console.tui import commands, pins, themes
+from bs4_console.tui.alerts import Alerts, silence, silent, sound
 from bs4_console.tui.clipboard import copy
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import DARK, Ink, harmless
-from bs4_console.tui.keymap import load_keymap
+from bs4_console.tui.ink import Ink, harmless
+from bs4_console.tui.kept import Kept
+from bs4_console.tui.keymap import check, load_keymap
+from bs4_console.tui.offers import offers
+from bs4_console.tui.overview import Overview
+from bs4_console.tui.remote import remote
 from bs4_console.tui.screens.base import ConsoleScreen, Question, Subject
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.messages import KEPT, MessagesScreen, Said
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
 
 #: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the line's, not the log's, limit.
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
+_NO_COLOUR = NoColor()
 
 
 def _palette() -> type[Provider]:
@@ -53,9 +63,15 @@ class ConsoleApp(App[int], inherit_bindings=False):
     # With priority the app itself acts on the key, before the next one is handed out. Otherwise keys wait in the focused widget's queue,
     # and of a quickly typed `:q` the q would get there before the `:` has moved the focus.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(c.keys), f"command({c.id!r})", c.title, tooltip=c.help, show=False, priority=True, id=c.id)
-        for c in commands.COMMANDS
-        if c.keys
+        *(
+            Binding(",".join(c.keys), f"command({c.id!r})", c.title, tooltip=c.help, show=False, priority=True, id=c.id)
+            for c in commands.COMMANDS
+            if c.keys
+        ),
+        *(
+            Binding(digit, f"command('jump', {digit!r})", f"Jump to {digit}", show=False, priority=True, id=f"jump.{digit}")
+            for digit in commands.DIGITS
+        ),
     ]
     CSS = """
     Toast { max-width: 80; }
@@ -64,24 +80,38 @@ class ConsoleApp(App[int], inherit_bindings=False):
     """
 
     def __init__(
-        self, fleet: Fleet, *, read_only: bool = False, clock: Clock | None = None, keymap: Mapping[str, str] | None = None
+        self,
+        fleet: Fleet,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        keymap: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
+        told: Sequence[str] = (),
     ) -> None:
         # With NO_COLOR Textual only turns colours into greys, unless it may use the terminal's own; then it leaves them all away.
         no_colour = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if no_colour else None)
         self.fleet, self.read_only, self.clock = fleet, read_only, clock or Clock()
         self.use_command_palette = True
-        self.register_theme(DARK)
-        self.theme = DARK.name
+        for theme in themes.OWN:
+            self.register_theme(theme)
+        self.settings = settings or Settings()
+        self._told = list(told)
+        self.theme = self.settings.theme if self.settings.theme in self.available_themes else themes.OWN[0].name
         self.animation_level = "none"
         self.messages: deque[Said] = deque(maxlen=KEPT)
-        self.ink = Ink(DARK, colour=not no_colour)
+        self.ink = self._fresh_ink()
         self._keymap_wanted = dict(keymap or {})
         self.keys: dict[str, str] = {c.id: commands.key_text(c.keys[0]) for c in commands.COMMANDS if c.keys}
         self._dirty = True
+        self.remote = False
         self._second = -1
         self._after_failure: dict[str, Callable[[], None]] = {}
         self._greeted: set[str] = set()
+        self.kept = Kept(self.settings)
+        self.overview = Overview()
+        self.alerts = Alerts()
 
     # -- life
 
@@ -90,24 +120,29 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._remap()
+        for sentence in self._told:
+            self.say(sentence, severity="warning")
         self.fleet.on_change(self._changed)
         self.fleet.start()
-        self.set_interval(1 / (REMOTE_HZ if "SSH_CONNECTION" in os.environ else LOCAL_HZ), self.tick)
+        self.remote = remote()
+        self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
         self.call_after_refresh(gc.freeze)
 
     async def on_unmount(self) -> None:
         await self.fleet.stop()
 
-    def _changed(self, _: PodState) -> None:
+    def _changed(self, pod: PodState) -> None:
         """Called by sessions for every batch they read; the next tick paints."""
         self._dirty = True
+        self.overview.changed(pod)
 
     def tick(self) -> None:
         """The only repaint timer. Data is drawn when it changed, ages once a second, logs at every tick."""
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
         second = int(self.clock.wall())
-        due = self._dirty or second != self._second
+        # Over a link of its own, news wait for the second: a table of ages and meters is repainted once, not four times.
+        due = second != self._second or (self._dirty and not self.remote)
         if due:
             self._dirty, self._second = False, second
         # From the top down to the first whole screen: behind a question the world goes on.
@@ -121,10 +156,46 @@ class ConsoleApp(App[int], inherit_bindings=False):
                     screen.pulse_safely()
                 break
         if due:
+            self._alert()
+            self.kept.restore(self)
             self._greet()
 
+    def _alert(self) -> None:
+        """What became worse since the last look: a toast each, and one sound for all of them."""
+        now = self.clock.mono()
+        worse = self.alerts.look(self.overview.rows(self.fleet.pods, self.clock), now)
+        found = [alert for alert in worse if not silent(alert.key, self.settings.silenced)]
+        if not found or self.settings.quiet:
+            return
+        for alert in found[:3]:
+            self.say(alert.text, severity="error" if alert.rank == 4 else "warning")
+        if len(found) > 3:
+            self.say(f"And {len(found) - 3} more; {self.keys['urgent']} on the fleet goes from one to the next.", severity="warning")
+        if self.alerts.may_sound(now):
+            self._to_terminal(sound(found))
+
+    def do_silence(self, args: str) -> None:
+        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        said, severity = silence(self.settings, subject.pod.name if subject.pod else "", subject.run.name if subject.run else "", args)
+        self.say(said, severity=severity)
+        self._dirty = True
+
+    def do_pin(self, args: str) -> None:
+        pins.toggle(self)
+
+    def do_jump(self, args: str) -> None:
+        pins.jump(self, args)
+
+    def _fresh_ink(self) -> Ink:
+        return Ink(self.current_theme, colour=not self.no_color and self.theme != themes.NO_COLOUR.name)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and none of its colours under the theme without."""
+        own = super().get_line_filters()
+        return [*own, _NO_COLOUR] if self.theme == themes.NO_COLOUR.name else own
+
     def watch_theme(self, theme: str) -> None:
-        self.ink = Ink(self.current_theme, colour=not self.no_color)
+        self.ink = self._fresh_ink()
         if self.is_running and isinstance(self.screen, ConsoleScreen):
             self.call_after_refresh(self._repaint)
 
@@ -136,16 +207,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def _remap(self) -> None:
         """The user's own keys over the defaults; what cannot be is said, never silently dropped."""
-        wanted = self._keymap_wanted
-        unknown = [name for name in wanted if name not in commands.BY_ID]
-        for name in unknown:
-            self.say(f"keys.toml: there is no command {name!r}; `?` and docs/commands.md list them.", severity="warning")
-        keymap = {name: key for name, key in wanted.items() if name not in unknown}
-        taken: dict[str, str] = {}
-        for command in commands.COMMANDS:
-            for key in keymap.get(command.id, ",".join(command.keys)).split(","):
-                if key and (other := taken.setdefault(key, command.id)) != command.id:
-                    self.say(f"keys.toml: {key!r} is both {other} and {command.id}; only the first works.", severity="warning")
+        keymap, complaints = check(self._keymap_wanted)
+        for complaint in complaints:
+            self.say(complaint, severity="warning")
         self.set_keymap(keymap)
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
@@ -158,10 +222,11 @@ class ConsoleApp(App[int], inherit_bindings=False):
             return screen.place in command.where and not screen.prompt.is_open
         return super().check_action(action, parameters)
 
-    def action_command(self, name: str) -> None:
+    def action_command(self, name: str, args: str = "") -> None:
         command = commands.BY_ID[name]
+        self.kept.give_up()
         if isinstance(self.screen, ConsoleScreen) and self.screen.place in command.where:
-            self.carry_out(command, "")
+            self.carry_out(command, args)
 
     # -- commands
 
@@ -216,30 +281,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
         command, _ = commands.parse(word)
         if command is None:
             return []
-        return [offer for offer in self._offers(command.completes) if offer.startswith(rest)]
-
-    def _offers(self, what: str) -> list[str]:
-        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
-        pods = self.fleet.pods
-        if what == "pods":
-            return sorted(pod.name for pod in pods)
-        if what == "runs":
-            names = [(pod.name, run) for pod in pods for run in pod.runs]
-            return sorted(run if sum(run == other for _, other in names) == 1 else f"{pod}/{run}" for pod, run in names)
-        if what == "sources" and subject.pod and subject.run:
-            prefix = f"log/{subject.run.name}/"
-            return [stream.removeprefix(prefix) for stream in subject.pod.streams if stream.startswith(prefix)]
-        if what == "incidents":
-            return [incident.failure for incident in subject.incidents]
-        if what == "playbooks":
-            from bs4_console.tui.views import playbook
-
-            return playbook.ids()
-        if what == "themes":
-            return sorted(self.available_themes)
-        return ["all", "info", "warning", "error"] if what == "levels" else []
+        return [offer for offer in offers(self, command.completes) if offer.startswith(rest)]
 
     def do_quit(self, args: str) -> None:
+        self.kept.note(self)
         self.exit(0)
 
     def do_back(self, args: str) -> None:
@@ -256,11 +301,17 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if not isinstance(self.screen, MessagesScreen):
             self.push_screen(MessagesScreen())
 
+    def do_journal(self, args: str) -> None:
+        from bs4_console.tui.screens.journal import JournalScreen
+
+        if not isinstance(self.screen, JournalScreen):
+            self.push_screen(JournalScreen())
+
     def do_palette(self, args: str) -> None:
         self.action_command_palette()
 
     def do_theme(self, args: str) -> None:
-        names = [DARK.name, "textual-light", *sorted(set(self.available_themes) - {DARK.name, "textual-light"})]
+        names = themes.names(self.available_themes)
         if args and args not in names:
             self.say(f"There is no theme {args}; there are {', '.join(names)}.", severity="warning")
             return
@@ -357,6 +408,29 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self._greeted.add(pod.name)
         self.push_screen(HostKeyScreen(pod))
 
+    def open_shell(self, pod: PodState) -> None:
+        """In tmux in a window of its own; else here, and the screen comes back when the person leaves it."""
+        from bs4_console.core import shell
+        from bs4_console.tui import outside
+
+        try:
+            argv = shell.argv(pod.name, pod.address)
+            self.say(f"Shell on {pod.name}:", outside.words(argv))
+            if outside.in_tmux():
+                outside.window(pod.name, argv)
+                return
+            with self.suspend():
+                code = outside.here(argv)
+        except SuspendNotSupported:
+            self.say("This terminal cannot be left and come back to.", f"Open one yourself: {outside.words(argv)}", severity="warning")
+            return
+        except ConsoleError as error:
+            self.say(error.message, error.next_step, severity="error")
+            return
+        self.refresh(layout=True)
+        if code:
+            self.say(f"The shell on {pod.name} ended with {code}.", severity="warning")
+
     def _greet(self) -> None:
         """First contact is a person's decision: ask once per pod, on the fleet, one at a time. The row goes on saying it."""
         if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
@@ -374,8 +448,12 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.notify(shown, severity="error" if severity == "error" else "warning" if severity == "warning" else "information", markup=False)
 
     def copy(self, text: str, said: str) -> None:
-        how = copy(text, self.copy_to_clipboard)
-        self.say(said, how)
+        self._clipboard = text
+        self.say(said, copy(text, self._to_terminal))
+
+    def _to_terminal(self, sequence: str) -> None:
+        if self._driver is not None:
+            self._driver.write(sequence)
 
     def spawn(self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None) -> Worker[None]:
         """Run `work`; whatever goes wrong in it becomes a message, never the end of the app."""
@@ -425,8 +503,18 @@ def _place(error: BaseException | None) -> str:
     return f" at {os.path.basename(where.filename)}:{where.lineno}"
 
 
+def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
+    """The app with the person's own keys, and as it was left; of that, only the theme where the pods are for `practice`."""
+    keymap, complaints = load_keymap()
+    left, complaint = settings.load()
+    left = Settings(theme=left.theme) if practice else left
+    return ConsoleApp(fleet, read_only=read_only, keymap=keymap, settings=left, told=[*complaints, *([complaint] if complaint else [])])
+
+
 def run(fleet: Fleet, read_only: bool = False) -> int:
-    """Open the screen until the person leaves; returns the exit code."""
-    app = ConsoleApp(fleet, read_only=read_only, keymap=load_keymap())
+    """Open the screen until the person leaves; returns the exit code. How it was left is kept."""
+    app = configured(fleet, read_only=read_only)
     code = app.run()
+    if complaint := settings.save(app.settings):
+        sys.stderr.write(f"bs4-console: {complaint}\n")
     return app.return_code or (code or 0)

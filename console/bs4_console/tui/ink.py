@@ -90,7 +90,7 @@ class Ink:
 
 
 def _coloured(theme: Theme) -> dict[str, Style]:
-    fixed = _LIGHT if not theme.dark else {}
+    fixed = _LIGHT if not theme.dark and not theme.name.startswith("bs4-") else {}
     foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
     background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
     accent = fixed.get("accent") or theme.accent or theme.primary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,11 @@ def link_down(pod: PodState) -> bool:
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
 
+def recorded(pod: PodState) -> bool:
+    """Whether this is no live pod but what was once kept of one."""
+    return pod.link.state == "recorded"
+
+
 def fixing(pod: PodState, run: str) -> bool:
     return any(a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values())
 
@@ -97,12 +103,15 @@ def link_line(pod: PodState) -> Line:
         return [(link_signs(pod), "warn" if link.rtt is not None and link.rtt > BARS_RTT[2] else "good"), (rtt, "dim")]
     if link.state in ("new", "connecting"):
         return [("···· ", "dim"), ("…", "accent")]
-    return [("····", "warn"), (" down", "warn")]
+    return [("····", "warn"), (" rec." if recorded(pod) else " down", "warn")]
 
 
 def link_words(pod: PodState, clock: Clock) -> str:
     """unreachable since 03:12 (1m12s), retry in 8s."""
     link = pod.link
+    if recorded(pod):
+        when = "" if pod.telemetry_seen is None else time.strftime(" %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen)))
+        return f"recorded{when}, not live"
     if link.up:
         return f"connected since {words.of_day(clock.wall_of(link.since))}"
     if link.state in ("new", "connecting"):

@@ -9,12 +9,16 @@ import pytest
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import GpuFacts, Holder, ServerProbe, Side, StepFiles
 from tests.agent.facts import NOW, WALL, checkpoint, event, facts, healthy, identity, member
+from tests.playbooks.library import library
 
 GIB = 1 << 30
 
 
+PARAMETERS = {playbook.detector: playbook.parameters for playbook in library() if playbook.detector}
+
+
 def found(name, run, **changes):
-    return list(DETECTORS[name](facts(run, **changes), run, {}))
+    return list(DETECTORS[name](facts(run, **changes), run, PARAMETERS[name]))
 
 
 @pytest.mark.parametrize("name", DETECTORS)

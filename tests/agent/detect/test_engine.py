@@ -102,3 +102,79 @@ def test_what_a_log_said_stays_until_a_later_attempt_makes_steps():
     assert watch.evaluate(facts(healthy(), now=NOW + 1000)) == []
     later = dataclasses.replace(healthy(), attempt=2)
     assert events(watch.evaluate(facts(later, now=NOW + 1001))) == [("cleared", "noise")]
+
+
+def test_what_an_action_resolved_needs_a_new_line():
+    watch = engine(NOISE)
+    watch.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
+    (opened,) = watch.evaluate(facts(healthy()))
+    watch.forget(opened.incident)
+    assert watch.evaluate(facts(healthy(), now=NOW + 10)) == []
+    watch.feed("demo", 1, "prime-rl", "inference", line("boom"), {**place("boom"), "cursor": "1:99", "line": 9})
+    (again,) = watch.evaluate(facts(healthy(), now=NOW + 20))
+    assert again.event == "opened"
+    assert again.incident != opened.incident
+
+
+def test_what_a_log_said_outlives_the_agent():
+    before, after = engine(NOISE), engine(NOISE)
+    before.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
+    (opened,) = before.evaluate(facts(healthy()))
+    known = dataclasses.replace(opened.finding, anchor="")
+    after.adopt(opened.incident, known, NOW)
+    assert after.evaluate(facts(healthy(), now=NOW + 1000)) == [], "it is known and still true"
+    after.feed("demo", 1, "prime-rl", "inference", line("all is well"), {**place("x"), "line": 7})
+    assert after.evaluate(facts(healthy(), now=NOW + 1001)) == [], "reading on changes nothing"
+    later = dataclasses.replace(healthy(), attempt=2)
+    assert events(after.evaluate(facts(later, now=NOW + 1002))) == [("cleared", "noise")]
+
+
+def test_a_line_that_ends_it_ends_it_for_an_adopted_one_too():
+    signature = {**NOISE["detect"]["logs"][0], "cleared_by": "recovered"}
+    entry = playbook(id="noise", detect={"logs": [signature]})
+    before, after = engine(entry), engine(entry)
+    before.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
+    (opened,) = before.evaluate(facts(healthy()))
+    after.adopt(opened.incident, opened.finding, NOW)
+    after.feed("demo", 1, "prime-rl", "inference", line("recovered", "INFO"), {**place("x"), "line": 7})
+    assert events(after.evaluate(facts(healthy(), now=NOW + 1))) == [("cleared", "noise")]
+
+
+def test_many_lines_make_few_updates():
+    watch = engine(NOISE)
+    seen = []
+    for number in range(1, 1000):
+        watch.feed("demo", 1, "prime-rl", "inference", line("boom"), {**place("boom"), "cursor": f"1:{number}", "line": number})
+        seen += events(watch.evaluate(facts(healthy(), now=NOW + number)))
+    assert seen == [("opened", "noise"), ("updated", "noise")]
+
+
+def test_a_detector_and_a_log_line_of_the_same_failure_are_one_incident():
+    both = playbook(id="step-desync", detect={"detector": "step-desync", "logs": [{"source": "inference", "pattern": "boom"}]})
+    watch = engine(both)
+    watch.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
+    (opened,) = watch.evaluate(facts(healthy()))
+    assert events(watch.evaluate(facts(desynced(), now=NOW + 1))) == [("updated", "step-desync")]
+    assert watch.evaluate(facts(healthy(), now=NOW + 2))[0].incident == opened.incident
+
+
+def test_sources_that_nobody_saw_are_known():
+    watch = engine(NOISE)
+    watch.feed("demo", 1, "prime-rl", "trainer", line("x"), place("x"))
+    assert watch.seen("demo", 1) == {"trainer"}
+
+
+def test_what_logs_say_while_we_stop_the_run_is_no_failure():
+    watch = engine(NOISE)
+    stopping = healthy(stop_requested=True)
+    watch.feed(stopping.name, stopping.attempt, "prime-rl-2026-01", "inference", LogLine("boom", level="ERROR"), place(1))
+    assert watch.evaluate(facts(stopping, now=NOW)) == []
+
+
+def test_what_logs_said_before_the_stop_stays():
+    watch = engine(NOISE)
+    run = healthy()
+    watch.feed(run.name, run.attempt, "prime-rl-2026-01", "inference", LogLine("boom", level="ERROR"), place(1))
+    assert events(watch.evaluate(facts(run, now=NOW))) == [("opened", "noise")]
+    stopping = dataclasses.replace(run, stop_requested=True)
+    assert watch.evaluate(facts(stopping, now=NOW + 2)) == [], "neither again nor cleared"

@@ -1,7 +1,8 @@
 """An agent with nothing but streams and the socket, for tests that kill it: `python tiny_agent.py attach [--start] | daemon`.
 
 BS4_HOME/tiny.json says what it serves: {"logs": {stream: {"path", "attempt", "archive": directory or null}}, "version", "build"}.
-Actions: `handover` makes it leave (refused with `busy` when tiny.json says "busy"), `note` writes to the journal.
+Actions: `handover` makes it leave (refused with `busy` when tiny.json says "busy"; after so many seconds when it says "leave_after", as one
+does that carries out a step), `note` writes to the journal.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def own_build(home: Home) -> Build:
 
 
 def daemon(home: Home) -> int:
-    claim = handover.claim(home)
+    claim = handover.claim(home, handover.LEAVE_S if "--wait" in sys.argv else handover.CLAIM_S)
     build = own_build(home)
     streams = Streams()
     journal = Journal(SegmentStream(home.state / "journal", 1 << 20, keep_unreleased=True))
@@ -54,7 +55,8 @@ def daemon(home: Home) -> int:
             if settings(home).get("busy"):
                 raise Busy("A step is being carried out; try again in a minute.")
             journal.append("agent", event="handover", sync=True)
-            leaving.set()
+            seconds = settings(home).get("leave_after", 0.0)
+            threading.Timer(seconds, leaving.set).start() if seconds else leaving.set()
         elif action["kind"] == "note":
             journal.append("note", run=None, text=action["text"], who=who)
         else:
@@ -84,6 +86,7 @@ def main() -> int:
     home = Home.from_environment()
     if sys.argv[1] == "daemon":
         return daemon(home)
+    handover.AT_ONCE_S = float(os.environ.get("TINY_AT_ONCE_S", handover.AT_ONCE_S))
     attach.START_S = float(os.environ.get("TINY_START_S", attach.START_S))
     Build.own = lambda: own_build(home)  # type: ignore[method-assign]  # the tests choose which agent is newer
     return attach.main(sys.argv[2:])

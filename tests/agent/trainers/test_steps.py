@@ -129,6 +129,7 @@ def test_metrics_rows_make_the_same_record() -> None:
         {
             "attempt": 1, "side": "trainer", "step": 1, "log_t": 1000.5, "time_s": 31.3125, "loss": 0.00123, "entropy": 0.43101,
             "mismatch_kl": 0.00071, "grad_norm": 0.14203, "lr": 3e-6, "throughput": 20311.25, "mfu": 12.34, "peak_mem_gib": 41.21,
+            "wait_s": 2.0, "compute_s": 20.0,
         }
     ]  # fmt: skip
     [record] = reader.feed_metrics(row(3, ORCHESTRATOR_ROW), 1)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.console.cli.conftest import Console, Practice
+from tests.console.core import prom as strict
+from tests.console.core.receiver import receiving
 
 _PERF = re.compile(r"('[^'=]+'|[^ '=]+)=[0-9.]+(s|%|B)?(;[0-9.]*){0,4}")
 
@@ -50,7 +61,7 @@ def test_several_pods_unknown_outranks_ok_and_comes_first(trained: Practice, con
     assert (told["status"], [p["status"] for p in told["pods"]]) == ("UNKNOWN", ["OK", "UNKNOWN"])
 
 
-@pytest.mark.parametrize("words", [("--bogus",), ("--timeout", "soon"), ("extra",), ("--format", "xml"), ("--pod", "nope")])
+@pytest.mark.parametrize("words", [("--bogus",), ("--timeout", "soon"), ("--format", "xml"), ("--pod", "nope")])
 def test_usage_errors_are_unknown(console: Console, words: tuple[str, ...]) -> None:
     done = console("check", *words)
     assert done.code == 3
@@ -82,3 +93,168 @@ def test_a_defect_of_ours_is_unknown_and_shows_itself(console: Console, tmp_path
     assert done.code == 3
     assert "ZeroDivisionError: ours" in done.err
     assert "This is a defect of bs4-console" in done.err
+
+
+def test_the_other_formats_of_a_live_pod(trained: Practice) -> None:
+    done = trained("check", "--format", "prom")
+    assert (done.code, done.err) == (0, "")
+    numbers = {
+        (name, dict(labels).get("run") or dict(labels).get("gpu")): value for (name, labels), value in strict.parse(done.out).items()
+    }
+    assert numbers["bs4_check_status", None] == 0
+    assert numbers["bs4_run_max_steps", "demo"] == 10000
+    assert numbers["bs4_run_alive", "demo"] == 1
+    assert numbers["bs4_gpu_memory_used_bytes", "1"] > 0
+    (notice,) = trained("check", "--format", "github").out.splitlines()
+    assert re.fullmatch(r"::notice title=pod-a::OK - demo running, step \d+ of 10000", notice)
+    (suite,) = ElementTree.fromstring(trained("check", "--format", "junit").out)  # noqa: S314 (ours)
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "0")
+    assert "run demo" in {case.get("name") for case in suite.findall("testcase")}
+
+
+def test_a_file_instead_of_a_pod(console: Console, tmp_path: Path) -> None:
+    quiet = tmp_path / "trainer.log"
+    quiet.write_text("12:00:00    INFO all is well\n")
+    done = console("check", str(quiet), "--source", "trainer")
+    assert (done.code, done.out) == (0, f"OK - {quiet}: nothing known is wrong here\n")
+    ended = tmp_path / "launcher.log"
+    ended.write_text("12:00:01     INFO Starting\n12:00:03    ERROR Error: Inference failed with exit code 1\n")
+    done = console("check", str(ended), "--json")
+    (told,) = done.json["pods"]
+    assert (done.code, told["pod"], told["status"]) == (2, str(ended), "CRITICAL")
+    assert told["incidents"][0]["failure"] == "inference-exited"
+    assert "launcher.log:2" in told["sentences"][0]
+
+
+def test_files_that_cannot_be_read_are_unknown_like_every_usage_error(console: Console, tmp_path: Path) -> None:
+    done = console("check", str(tmp_path / "nope.log"))
+    assert done.code == 3
+    assert done.out.startswith("UNKNOWN - ")
+    (tmp_path / "empty").mkdir()
+    assert console("check", str(tmp_path / "empty")).code == 3
+    for words in (
+        ("x.log", "--pod", "a"),
+        ("--source", "trainer"),
+        ("--watch", "--format", "prom"),
+        ("--watch", "--every", "0"),
+        ("--watch",),
+    ):
+        refused = console("check", *words)
+        assert (refused.code, refused.out) == (3, ""), words
+        assert refused.sentence
+
+
+def private(console: Console, text: str) -> None:
+    console.config.mkdir(exist_ok=True)
+    path = console.config / "notify.toml"
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+SECRET = "s3cr3t-T0ken"  # noqa: S105 (what must not be shown)
+
+
+def test_channels_are_tried_without_showing_their_addresses(console: Console) -> None:
+    assert console("check", "--test-notify").code == 3
+    with receiving() as at:
+        private(console, '[[notify]]\nkind = "webhook"\nname = "team"\nurl_env = "HOOK"\n')
+        console.extra["HOOK"] = at.url(f"/{SECRET}")
+        done = console("check", "--test-notify")
+        assert (done.code, done.out) == (0, "team (webhook) took a test message.\n")
+        assert at.got[0].path == f"/{SECRET}"
+        at.status = 404
+        done = console("check", "--test-notify")
+    assert done.code == 2
+    assert "HTTP 404" in done.sentence
+    (console.config / "notify.toml").chmod(0o644)
+    refused = console("check", "--test-notify")
+    assert refused.code == 3
+    assert SECRET not in done.out + done.err + refused.out + refused.err
+
+
+@pytest.mark.long
+def test_watching_tells_what_changes_and_pings_each_cycle(trained: Practice, console: Console) -> None:
+    """A pod that goes away and comes back, seen through a relay of ours; the pod itself is left alone."""
+    pod = trained.pod
+    with receiving() as at, Relay(pod.host, pod.port) as relay:
+        console.add("pod-a", "127.0.0.1", relay.port, pod.user, pod.key_path, pod.known_host_key)
+        private(
+            console,
+            f'[[notify]]\nkind = "webhook"\nurl = "{at.url("/" + SECRET)}"\n[[notify]]\nkind = "healthchecks"\nurl = "{at.url("/ping")}"\n',
+        )
+        process = console.start("check", "--watch", "--every", "1", "--timeout", "2", "--json")
+        try:
+            wait(lambda: len([got for got in at.got if got.path == "/ping"]) >= 3)
+            assert [got for got in at.got if got.path != "/ping"] == []
+            relay.cut()
+            wait(lambda: [got for got in at.got if got.path != "/ping"])
+            relay.mend()
+            wait(lambda: len([got for got in at.got if got.path != "/ping"]) >= 2)
+            pings = len([got for got in at.got if got.path == "/ping"])
+            wait(lambda: len([got for got in at.got if got.path == "/ping"]) > pings + 1)
+        finally:
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        hooks = [got.json for got in at.got if got.path != "/ping"]
+    assert process.returncode == 130
+    assert [(hook["status"], hook["was"]) for hook in hooks] == [("UNKNOWN", "OK"), ("OK", "UNKNOWN")]
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [(line["schema"], line["status"]) for line in lines] == [("bs4.notice/1", "UNKNOWN"), ("bs4.notice/1", "OK")]
+    assert lines[0]["text"] in hooks[0]["text"]
+    assert SECRET.encode() not in out + err
+
+
+def wait(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+class Relay:
+    """TCP to one address, which can be cut and mended."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._up = True
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Relay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cut()
+        self._listener.close()
+
+    def cut(self) -> None:
+        self._up = False
+        for one in self._open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+    def mend(self) -> None:
+        self._up = True
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near = self._listener.accept()[0]
+                if not self._up:
+                    near.close()
+                    continue
+                far = socket.create_connection(self._target)
+                self._open += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def _copy(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)

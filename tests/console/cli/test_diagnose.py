@@ -78,3 +78,37 @@ def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
         assert says in done.sentence
     assert console("diagnose", str(tmp_path / "odd.txt"), "--source", "trainer").code == 0
     assert console("diagnose", str(tmp_path / "empty"), "--trainer", "prime-rl").code == 0
+
+
+def test_a_directory_of_loose_logs_is_one_incident(console: Console, tmp_path: Path) -> None:
+    """The kernel log has the cause of what the launcher reports; names or contents tell what wrote them; the rest is named."""
+    (tmp_path / "rl.log").write_bytes(b"12:00:09    ERROR Error: Trainer failed with exit code -9\n")
+    (tmp_path / "a.txt").write_bytes(
+        b"[ 10.000001] eth0: up\n[ 12.000001] Out of memory: Killed process 7 (python) total-vm:1kB, anon-rss:1kB\n"
+    )
+    (tmp_path / "notes.txt").write_bytes(b"what I did today\n")
+    done = console("diagnose", str(tmp_path), "--json")
+    assert done.json["findings"][0]["id"] == "host-oom-kill"
+    assert done.json["findings"][0]["evidence"][0]["file"] == "a.txt"
+    assert "trainer-exited" not in [finding["id"] for finding in done.json["findings"]]
+    assert "notes.txt (what wrote it is not clear)" in done.json["coverage"]
+    assert "kernel log" not in done.json["coverage"]
+    assert "trainer log (never seen)" in done.json["coverage"]
+
+
+def test_every_attempt_that_left_logs_is_looked_at(console: Console, tmp_path: Path) -> None:
+    failed = (
+        b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total\n"
+    )
+    for number, text in ((1, failed), (2, b"12:00:00    INFO Starting training loop (max_steps=5)\n")):
+        logs = tmp_path / "run" / "logs" / f"attempt_{number}"
+        logs.mkdir(parents=True)
+        (logs / "trainer.log").write_bytes(text)
+    (finding,) = console("diagnose", str(tmp_path / "run"), "--json").json["findings"]
+    assert (finding["id"], finding["attempt"]) == ("cuda-oom", 1)
+    assert finding["evidence"][0]["file"] == "logs/attempt_1/trainer.log"
+
+
+def test_what_the_content_proves_need_not_be_said(console: Console) -> None:
+    (finding,) = console("diagnose", "-", "--json", stdin=b"12:00:01    INFO Starting RL run\n" + LINE.encode() + b"\n").json["findings"]
+    assert (finding["id"], finding["source"]) == ("inference-exited", "launcher")

@@ -23,6 +23,7 @@ detect:
     - source: trainer
       levels: [ERROR]
       pattern: "{pattern}"
+advice: [Do this.]
 prevent: Do not.
 sources: [here]
 """
@@ -42,7 +43,7 @@ def test_list(console: Console) -> None:
 def test_show(console: Console) -> None:
     text = console("playbook", "show", "step-desync")
     assert text.code == 0
-    for part in ("Looks like: ", "Why: ", "Prevent: ", "Found by: step-desync", "1. stop_run", "Sources: "):
+    for part in ("Looks like: ", "Why: ", "Prevent: ", "Found by: step-desync", "1. Stop the run", "Sources: "):
         assert part in text.out
     told = console("playbook", "show", "step-desync", "--json").json
     assert (told["schema"], told["id"], told["family"]) == ("bs4.playbook/1", "step-desync", "checkpoint")
@@ -52,20 +53,22 @@ def test_lint(console: Console, tmp_path: Path) -> None:
     assert console("playbook", "lint").code == 0
     family = tmp_path / "mine" / "family"
     family.mkdir(parents=True)
-    (family / "good.yaml").write_text(GOOD.format(id="good", pattern="x"))
+    (family / "good.yaml").write_text(GOOD.format(id="good", pattern="it failed"))
     fine = console("playbook", "lint", str(tmp_path / "mine"))
     assert fine.code == 0, fine
-    (family / "misnamed.yaml").write_text(GOOD.format(id="other", pattern="x"))
+    (family / "misnamed.yaml").write_text(GOOD.format(id="other", pattern="it failed"))
     (family / "regex.yaml").write_text(GOOD.format(id="regex", pattern="(("))
     (family / "yaml.yaml").write_text("id: [")
     (family / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     (family / "list.yaml").write_text("- 1\n- 2\n")
     (family / "short.yaml").write_text("id: short\n")
+    (family / "helpless.yaml").write_text(GOOD.format(id="helpless", pattern="it failed").replace("advice: [Do this.]\n", ""))
     done = console("playbook", "lint", str(tmp_path / "mine"))
     assert done.code == 1
     assert "Traceback" not in done.err
-    for name in ("misnamed", "regex", "yaml", "bytes", "list", "short"):
+    for name in ("misnamed", "regex", "yaml", "bytes", "list", "short", "helpless"):
         assert f"{name}.yaml" in done.err
+    assert "needs one of fix, advice, leads_to" in done.err
     assert "good.yaml" not in done.err
     told = console("playbook", "lint", str(tmp_path / "mine"), "--json").json
     assert (told["schema"], told["valid"]) == ("bs4.playbook-lint/1", ["good"])

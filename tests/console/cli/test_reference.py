@@ -40,7 +40,7 @@ def test_everything_that_prints_can_print_json() -> None:
         for verb, parsed in verbs:
             if not any("--json" in action.option_strings for action in parsed._actions):
                 without.add(f"{command} {verb}".strip())
-    assert without == set()
+    assert without == {"completions"}, "a script for a shell is no data"
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["check", "--help"], ["pods", "add", "--help"]])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bs4_console.core.errors import RemoteError, Unreachable
-from bs4_console.core.log_feed import LogFeed, gap_text, merge
+from bs4_console.core.log_feed import LogFeed, gap_text
+from bs4_console.core.log_merge import keyed, rows_of, same_day
 from bs4_console.core.log_store import MARK, LogStore
 
 
@@ -117,7 +118,8 @@ class Running:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bs4_console.core.log_feed.RETRY_S", 0.01)
+    monkeypatch.setattr("bs4_console.core.log_pages.RETRY_S", 0.01)
+    monkeypatch.setattr("bs4_console.core.log_feed.DISCOVER_S", 0.01)
 
 
 def numbered(first: int, last: int) -> bytes:
@@ -228,6 +230,7 @@ async def test_many_sources_keep_within_what_an_agent_allows() -> None:
 
 
 async def test_a_refusal_for_too_many_calls_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bs4_console.core.log_pages.BUSY_S", 0.001)
     monkeypatch.setattr("bs4_console.core.log_feed.BUSY_S", 0.001)
     reader = Reader({f"log/r/env-{i:02}": [b"21:00:%02d INFO from %d\n" % (i, i)] for i in range(8)}, waiting_allowed=3)
     async with Running(reader, *reader.streams) as running:
@@ -239,8 +242,9 @@ async def test_a_refusal_for_too_many_calls_is_a_pause(monkeypatch: pytest.Monke
 
 
 def test_midnight_is_no_way_back() -> None:
-    merged = merge([b"23:59:58 a\n00:00:03 d\n", b"23:59:59 b\n00:00:01 c\n", b"00:00:02 x\n"])
-    assert [line.split()[-1] for _, line in merged] == [b"a", b"b", b"c", b"x", b"d"]
+    tails = (b"23:59:58 a\n00:00:03 d\n", b"23:59:59 b\n00:00:01 c\n", b"00:00:02 x\n")
+    pages = same_day([keyed(rows_of(data, source, "1:0")) for source, data in enumerate(tails)])
+    assert [row[3].split()[-1] for _, row in sorted(entry for page in pages for entry in page)] == [b"a", b"b", b"c", b"x", b"d"]
 
 
 def test_a_gap_of_unknown_size_says_unknown() -> None:

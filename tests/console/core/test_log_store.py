@@ -52,7 +52,7 @@ def test_a_line_that_never_ends_is_bounded() -> None:
     store = LogStore()
     for _ in range(40):
         store.append(b"x" * 100_000)
-    assert len(store._open[0]) <= OPEN_BYTES
+    assert len(store._open[0].text) <= OPEN_BYTES
     store.append(b"\nnext\n")
     assert lines(store)[-1] == b"next"
 

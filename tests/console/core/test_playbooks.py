@@ -16,7 +16,7 @@ from bs4_console.core.playbooks import compile_all, lint
 BASE: dict[str, Any] = {
     "id": "x", "title": "T", "role": "root", "severity": "warning", "danger": "move", "where": "pod", "applies": ["prime-rl"],
     "looks_like": "L", "explanation": "E", "prevent": "P\n", "sources": ["s"],
-    "detect": {"for": "2m", "keep_firing_for": "1.5h", "logs": [{"source": "trainer", "levels": ["ERROR"], "pattern": "x"}]},
+    "detect": {"for": "2m", "keep_firing_for": "1.5h", "logs": [{"source": "trainer", "levels": ["ERROR"], "pattern": "xxxx"}]},
     "fix": [{"stop_run": None}], "verify": {"steps_advance": {"count": 2, "within": "30m"}},
 }  # fmt: skip
 
@@ -36,11 +36,12 @@ def test_what_ships_is_valid_and_the_agent_reads_it() -> None:
     assert sorted(p.id for p in read) == sorted(p["id"] for p in good)
 
 
-def test_durations_become_seconds_and_text_loses_its_end(tmp_path: Path) -> None:
+def test_durations_become_seconds_and_what_people_read_stays_here(tmp_path: Path) -> None:
     (made,) = json.loads(compile_all(library(tmp_path, BASE)))["playbooks"]
     assert (made["detect"]["for"], made["detect"]["keep_firing_for"]) == (120.0, 5400.0)
     assert made["verify"] == {"steps_advance": {"count": 2, "within": 1800.0}}
-    assert (made["prevent"], made["family"]) == ("P", "family0")
+    assert made["family"] == "family0"
+    assert not {"looks_like", "explanation", "prevent", "sources"} & set(made)
 
 
 def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
@@ -59,7 +60,15 @@ def test_the_same_files_compile_to_the_same_bytes(tmp_path: Path) -> None:
         ({"surprise": 1}, ""),
         ({"fix": [{"stop_run": None}], "verify": None}, "verify"),
         ({"detect": {"logs": [{"source": "trainer", "pattern": "(("}]}}, "detect/logs/0/pattern"),
-        ({"detect": {"logs": [{"pattern": "x"}]}}, "detect/logs/0"),
+        ({"detect": {"logs": [{"pattern": "xxxx"}]}}, "detect/logs/0"),
+        ({"detect": {"logs": [{"source": "trainer", "pattern": "ab"}]}}, "detect/logs/0/pattern"),
+        ({"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "cleared_by": "(a+)+bbbb"}]}}, "detect/logs/0/cleared_by"),
+        ({"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "where": {"n": "> 1"}}]}}, "detect/logs/0/where/n"),
+        ({"detect": {"logs": [{"source": "trainer", "pattern": "xxxx", "within": "5m"}]}}, "detect/logs/0"),
+        ({"detect": {"logs": [{"source": ["trainer", "nobody"], "pattern": "xxxx"}]}}, "detect/logs/0/source"),
+        ({"family": "elsewhere"}, "family"),
+        ({"explains": ["z"]}, "explains"),
+        ({"leads_to": "z"}, "leads_to"),
         ({"detect": {"detector": "nobody"}}, "detect/detector"),
         ({"detect": {"for": "2 minutes", "logs": []}}, "detect/for"),
     ],
@@ -71,6 +80,23 @@ def test_a_mistake_is_named_with_its_place_and_no_half_library_is_compiled(tmp_p
     assert any(p.where == where and p.file.name == "y.yaml" for p in problems), problems
     with pytest.raises(UsageError, match="playbook lint"):
         compile_all(root)
+
+
+def test_a_person_is_told_what_to_do(tmp_path: Path) -> None:
+    bare = {key: value for key, value in BASE.items() if key not in ("fix", "verify")}
+    assert lint(library(tmp_path, bare))[0] == []
+    for number, (key, value) in enumerate((("advice", ["Look."]), ("leads_to", "save-release-replace"), ("role", "cascade"))):
+        (tmp_path / str(number)).mkdir()
+        assert [entry["id"] for entry in lint(library(tmp_path / str(number), {**bare, key: value}))[0]] == ["x"]
+
+
+def test_what_a_pattern_needs_is_compiled_with_it(tmp_path: Path) -> None:
+    log = {"source": "trainer", "pattern": "went (?:wrong|astray)", "unless": "x", "cleared_by": "all is well", "within": "5m", "count": 2}
+    (made,) = json.loads(compile_all(library(tmp_path, {**BASE, "detect": {"logs": [log]}})))["playbooks"]
+    (signature,) = made["detect"]["logs"]
+    assert signature["source"] == ["trainer"]
+    assert signature["within"] == 300.0
+    assert signature["needs"] == {"pattern": ["went astray", "went wrong"], "cleared_by": ["all is well"]}
 
 
 def test_an_id_is_there_once(tmp_path: Path) -> None:

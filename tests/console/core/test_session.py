@@ -346,6 +346,54 @@ async def test_a_command_gets_the_first_error_at_once_and_a_lost_link_back_in_ti
         await asyncio.wait_for(life, 10)
 
 
+async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhile(agent: Agent) -> None:
+    """Each of the first wires is cut in the middle of another answer."""
+    session = PodSession(PodState("here"), agent.transport, Mirror(None), "tester")
+    cuts = ["stat", "list", "seek-line"]
+
+    class Cutting(Line):
+        async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
+            wire = await super().open(progress, deploy=deploy)
+            if cuts:
+                op, write = cuts.pop(0), wire.write
+
+                async def cut(data: bytes) -> None:
+                    await write(data)
+                    if any(frame.header.get("op") == op for frame in Decoder().feed(data)):
+                        agent._open[-1].lost.set()
+
+                wire.write = cut  # type: ignore[method-assign]
+            return wire
+
+    session._transport = lambda: Cutting(agent)
+    life = asyncio.create_task(session.run_once(30.0))
+    try:
+        await session.synced(30.0)
+        assert not cuts
+        assert session.state.link.up
+        assert session.state.ledger.last_seq == agent.journal[-1]["seq"]
+        agent.unplug()
+        with pytest.raises(Unreachable, match=r"The wire is cut\."):
+            await session.synced(0.5)
+        assert not life.done()
+    finally:
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+
+
+async def test_no_count_of_cancellations_is_left_behind_by_a_lost_link(agent: Agent) -> None:
+    """Pythons 3.11.0 to 3.11.3 raise CancelledError instead of TimeoutError in a task that has one: the pod would never come back."""
+    async with watching(agent, None) as session:
+        (life,) = [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__name__", "") == "run"]
+        for _ in range(3):
+            agent.unplug()
+            await until(lambda: session.state.link.state == "unreachable")
+            assert life.cancelling() == 0
+            agent.plug()
+            await until(lambda: session.state.link.up)
+        await session.synced(20.0)
+
+
 async def test_what_trying_again_cannot_mend_waits_for_a_person(agent: Agent) -> None:
     wrong = [True]
 

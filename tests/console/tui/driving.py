@@ -63,7 +63,7 @@ async def write(pilot: Pilot[Any], text: str) -> None:
 async def drive(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession], keys: Sequence[str]) -> None:
     """Each key in turn. `:text` and `/text` open a prompt and type; without a trailing space they are entered. `!name` replaces what is
     known of the first pod by another fixture's (the next moment of the
-    same story); `~log` waits until the log has followed the time cursor."""
+    same story); `~log` waits until the log has followed the time cursor, `~there` until it is where one wanted to go."""
     app: Any = pilot.app
     await settle(pilot)
     for key in keys:
@@ -76,6 +76,9 @@ async def drive(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession],
                 await pilot.pause()
                 if app.return_code is not None:
                     return
+        elif key == "~there":
+            # A jump loads the lines there before the view changes.
+            await until(pilot, lambda: app.screen.pane.view.spot is not None)
         elif key == "~log":
             await until(pilot, lambda: app.screen.pane._moment is not None and app.screen.pane._feed.loaded)
         elif key.startswith("!"):

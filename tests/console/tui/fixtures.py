@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bs4_agent.streams.query import Queries
+from bs4_agent.streams.stream import Piece
 from bs4_console.core.errors import Unreachable
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.log_text import clean, clock_of
@@ -76,8 +79,8 @@ class RecordedSession:
         data = bytes(self.logs[stream])
         if op == "seek-time":
             return {"cursor": f"1:{_first_at(data, parameters['t'])}", "t": parameters["t"], "exact": True, "next": None}
-        assert op == "seek-line"
-        assert parameters["line"] < 0
+        if op != "seek-line" or parameters["line"] >= 0:
+            return Queries(InMemory(data)).run(op, parameters)  # type: ignore[arg-type]
         end = int(parameters["cursor"].split(":")[1]) if "cursor" in parameters else len(data)
         position = end
         for _ in range(-parameters["line"] + (data[end - 1 : end] == b"\n")):
@@ -95,6 +98,26 @@ class RecordedSession:
             self.on_submit(key, kind, body)
             self.state.changed()
         return key
+
+
+class InMemory:
+    """A finished log as the agent's own queries want it."""
+
+    timestamp = None
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def stat(self) -> dict[str, Any]:
+        return {"start": "1:0", "end": f"1:{len(self._data)}"}
+
+    def pieces(self) -> list[Piece]:
+        return [Piece(1, len(self._data), self._open)]
+
+    def _open(self) -> int:
+        fd = os.memfd_create("log")
+        os.write(fd, self._data)
+        return fd
 
 
 def _first_at(data: bytes, t: float) -> int:

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from textual.color import Color
 
-from bs4_console.core.errors import UsageError
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import text_of
-from bs4_console.tui.keymap import load_keymap
-from bs4_console.tui.screens.base import ssh_command
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.host_key import HostKeyScreen
 from bs4_console.tui.screens.incident import IncidentScreen
@@ -122,26 +119,6 @@ async def test_rebound_keys_work_and_are_shown(keymap: dict[str, str]) -> None:
         assert isinstance(app.screen, IncidentScreen)
 
 
-async def test_a_keymap_that_cannot_be_is_said() -> None:
-    app = open_app(fixtures.desync(), keymap={"nonsense": "x", "incident": "l"})
-    async with app.run_test() as pilot:
-        await settle(pilot)
-        said = " ".join(said.text for said in app.messages)
-        assert "'nonsense'" in said
-        assert "'l' is both" in said
-
-
-def test_the_keymap_file(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
-    assert load_keymap() == {}
-    (tmp_path / "keys.toml").write_text('[keys]\napply = "ctrl+r"\n')
-    assert load_keymap() == {"apply": "ctrl+r"}
-    for wrong in ("[keys", "[keys]\napply = 3\n", "keys = 3\n"):
-        (tmp_path / "keys.toml").write_text(wrong)
-        with pytest.raises(UsageError, match=r"keys\.toml"):
-            load_keymap()
-
-
 async def test_first_contact_is_asked_once_per_pod() -> None:
     session = fixtures.first_contact()
     app = open_app(session)
@@ -243,12 +220,12 @@ async def test_clicking_and_double_clicking_a_row() -> None:
         assert app.screen.place == "run"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("size", [(60, 12), (24, 5)])
+@pytest.mark.parametrize("size", [(60, 12), (24, 5), (400, 120)])
 async def test_every_screen_survives_every_size(size: tuple[int, int]) -> None:
     sessions = fixtures.everything()
     app = open_app(*sessions)
     async with app.run_test(size=size) as pilot:
-        for key in ("enter", "i", "escape", "l", "question_mark"):
+        for key in ("enter", "i", "escape", "l", "question_mark", "J", "escape", "m"):
             await drive(pilot, sessions, (key,))
         assert app.is_running
 
@@ -295,22 +272,6 @@ def test_several_hundred_pods_are_drawn_within_a_blink() -> None:
     rows = view.rows(pods, fixtures.CLOCK)
     assert time.process_time() - begin < 0.5
     assert len(rows) == 300
-
-
-@pytest.mark.parametrize(
-    ("address", "command"),
-    [
-        ("root@192.0.2.1:2222", "ssh -p 2222 root@192.0.2.1"),
-        ("alias", "ssh alias"),
-        ("ubuntu@pod.example", "ssh ubuntu@pod.example"),
-        ("root@[2001:db8::1]:22", "ssh -p 22 root@2001:db8::1"),
-        ("2001:db8::1", "ssh 2001:db8::1"),
-        ("local", None),
-        ("", None),
-    ],
-)
-def test_ssh_command(address: str, command: str | None) -> None:
-    assert ssh_command(address) == command
 
 
 def test_opening_the_screen_imports_nothing_that_it_does_not_need() -> None:

@@ -15,6 +15,7 @@ from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.help import HelpScreen
 from bs4_console.tui.screens.incident import IncidentScreen
+from bs4_console.tui.screens.journal import JournalScreen
 from bs4_console.tui.screens.log import LogScreen
 from bs4_console.tui.screens.messages import MessagesScreen
 from bs4_console.tui.screens.pod import PodScreen
@@ -22,7 +23,16 @@ from bs4_console.tui.screens.run import RunScreen
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, settle
 
-SCREENS: tuple[type[ConsoleScreen], ...] = (FleetScreen, PodScreen, RunScreen, IncidentScreen, LogScreen, HelpScreen, MessagesScreen)
+SCREENS: tuple[type[ConsoleScreen], ...] = (
+    FleetScreen,
+    PodScreen,
+    RunScreen,
+    IncidentScreen,
+    LogScreen,
+    HelpScreen,
+    MessagesScreen,
+    JournalScreen,
+)
 DOC = Path(__file__).resolve().parents[3] / "docs" / "commands.md"
 
 
@@ -112,16 +122,69 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
         ("n",),
         lambda app: "Step 150 " in app.screen.pane.view.visible_text(),
     ),
-    "previous-match": ("healthy", ("l", ":find Step 15", "g", "n", "n"), ("N",), lambda app: app.screen.pane.view.position < app.position),
+    "previous-match": ("healthy", ("l", ":find Step 15", "g", "n", "n"), ("N",), lambda app: app.screen.pane.view.spot < app.position),
+    "hide": (
+        "healthy",
+        ("l",),
+        (":hide Step",),
+        lambda app: 0 < len(app.screen.pane.view.lens) < 300 and app.screen.pane.view.filter_text == "!Step",
+    ),
+    "highlight": ("healthy", ("l",), (":highlight Reward && Loss",), lambda app: app.screen.pane.view.highlights == ["Reward", "Loss"]),
+    "go": (
+        "healthy",
+        ("l", ":source trainer"),
+        (":go 11", "~there"),
+        lambda app: b"Step 10 " in app.screen.pane._store.line(app.screen.pane.view.current)[1],
+    ),
+    "bookmark": ("healthy", ("l", "up"), ("b",), lambda app: len(app.screen.pane.view.bookmarks) == 1),
+    "next-bookmark": (
+        "healthy",
+        ("l", "up", "b", "up", "up", "b"),
+        ("apostrophe",),
+        lambda app: app.screen.pane.view.spot == app.position + 2,
+    ),
+    "previous-bookmark": (
+        "healthy",
+        ("l", "up", "b", "up", "up", "b"),
+        ("quotation_mark",),
+        lambda app: app.screen.pane.view.spot == app.position + 2,
+    ),
+    "fold": ("healthy", ("l",), ("z",), lambda app: app.screen.pane.view.fold and 0 < len(app.screen.pane.view.lens) < 3000),
+    "expand": ("healthy", ("l", "up"), ("x",), lambda app: type(app.screen).__name__ == "LogDetail"),
+    "copy-entry": ("healthy", ("l", "up"), ("Y",), _said("Copied the entry, 1 line")),
     "level": ("healthy", ("l",), (":level warning",), lambda app: app.screen.pane.view.floor == 30),
     "source": ("healthy", ("l",), ("o",), lambda app: app.screen.pane.source == "orchestrator"),
     "moment": ("healthy", ("enter",), ("t",), lambda app: app.screen.moment == 187),
     "earlier": ("healthy", ("enter", ":at 180"), ("comma",), lambda app: app.screen.moment == 179),
     "later": ("healthy", ("enter", ":at 180"), ("full_stop",), lambda app: app.screen.moment == 181),
-    "shell": ("desync", (), ("s",), _said("ssh -p 2222 root@192.0.2.41")),
+    "shell": ("desync", (), ("s",), _said("ssh -t -p 2222 -- root@192.0.2.41")),
+    "ssh": ("desync", (), ("dollar_sign",), _said("Shell on h100-a: ssh -t -p 2222 -- root@192.0.2.41")),
+    "note": (
+        "desync",
+        (),
+        (":note lr halved",),
+        lambda app: app.sessions[0].submitted == [("note", {"run": "math-7b", "text": "lr halved"})],
+    ),
+    "journal": ("acting", (), ("J",), lambda app: _is(JournalScreen)(app) and "playbook" in app.screen.table.rows[0].text),
     "copy": ("desync", ("i",), ("y",), _said("Copied the incident")),
     "retry": ("unreachable", (), ("R",), lambda app: app.sessions[0].retried == 1),
     "old": ("long_finished", (), ("a",), lambda app: app.screen.table.rows[-1].key == ("h100-c", "reverse-text")),
+    "sort": (
+        "everything",
+        (),
+        (":sort pod",),
+        lambda app: [r.key[0] for r in app.screen.table.rows] == sorted(r.key[0] for r in app.screen.table.rows),
+    ),
+    "group": ("everything", (), (":group pod",), lambda app: app.screen.table.rows[0].banner is not None),
+    "urgent": ("everything", (), ("u",), lambda app: app.screen.table.index == 1),
+    "silence": ("desync", (), ("M",), lambda app: app.settings.silenced == ["h100-a/math-7b"]),
+    "pin": ("desync", (), ("P",), lambda app: app.settings.pins == [{"pod": "h100-a", "run": "math-7b", "place": "fleet"}]),
+    "jump": (
+        "healthy",
+        ("l", ":source trainer", "P", ":fleet"),
+        ("1",),
+        lambda app: _is(LogScreen)(app) and app.screen.pane.source == "trainer",
+    ),
     "run": ("everything", (), (":run code-14b",), lambda app: _is(RunScreen)(app) and app.screen.run_name == "code-14b"),
     "pod": (
         "everything",
@@ -153,7 +216,7 @@ async def test_every_command_does_its_deed(name: str) -> None:
     app.sessions = sessions
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, sessions, way)
-        app.position = app.screen.pane.view.position if isinstance(app.screen, LogScreen) else 0
+        app.position = (app.screen.pane.view.spot or 0) if isinstance(app.screen, LogScreen) else 0
         assert not done(app), "the test proves nothing: it is so already"
         await drive(pilot, sessions, deed)
         assert done(app)
@@ -193,6 +256,18 @@ async def test_tab_completes_names_and_arguments() -> None:
         assert app.screen.prompt.field.value == "run math-7b "  # type: ignore[attr-defined]
         await drive(pilot, [], ("enter",))
         assert isinstance(app.screen, RunScreen)
+
+
+@pytest.mark.parametrize("what", sorted({c.completes for c in commands.COMMANDS} - {""}))
+async def test_every_kind_of_argument_is_offered(what: str) -> None:
+    from bs4_console.tui.offers import offers
+
+    app = ConsoleApp(fixtures.fleet(fixtures.desync()), clock=fixtures.CLOCK)
+    async with app.run_test() as pilot:
+        await drive(pilot, [], ("P",))
+        found = offers(app, what)
+        assert found
+        assert all(found)
 
 
 async def test_the_arrows_bring_back_what_was_typed() -> None:

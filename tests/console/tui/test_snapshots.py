@@ -18,6 +18,10 @@ SCENES: list[tuple[str, str, tuple[int, int], tuple[str, ...]]] = [
     ("fleet", "everything", LARGE, ()),
     ("fleet-empty", "nothing", SMALL, ()),
     ("fleet-filter", "everything", SMALL, ("/h100",)),
+    ("fleet-grouped", "everything", SMALL, (":group state", ":sort gpu")),
+    ("fleet-grouped", "everything", MIDDLE, (":group pod",)),
+    ("fleet-grouped", "everything", LARGE, (":group trainer", ":sort age")),
+    ("note", "desync", SMALL, ("e",)),
     ("first-contact", "first_contact", SMALL, ()),
     ("command-line", "everything", SMALL, (":run ",)),
     ("command-wrong", "everything", SMALL, (":rum x",)),
@@ -45,7 +49,10 @@ SCENES: list[tuple[str, str, tuple[int, int], tuple[str, ...]]] = [
     ("pod", "idle", SMALL, ("enter",)),
     ("help", "healthy", SMALL, ("question_mark",)),
     ("help", "healthy", LARGE, ("enter", "question_mark")),
-    ("messages", "everything", SMALL, ("s", ":run nowhere", "m")),
+    ("journal", "acting", SMALL, ("J",)),
+    ("journal", "acting", MIDDLE, ("J",)),
+    ("journal", "acting", LARGE, ("J",)),
+    ("messages", "everything", SMALL, ("dollar_sign", ":run nowhere", "m")),
 ]
 
 
@@ -72,12 +79,19 @@ def test_dark(snap_compare: Any, name: str, scene: str, size: tuple[int, int], k
     assert _compare(snap_compare, scene, size, keys)
 
 
-@pytest.mark.parametrize(("scene", "keys"), [("everything", ()), ("desync", ("enter",)), ("planned", ("i",))])
+@pytest.mark.parametrize(("scene", "keys"), [("everything", ()), ("desync", ("enter",)), ("planned", ("i",)), ("acting", ("J",))])
 def test_light(snap_compare: Any, scene: str, keys: tuple[str, ...]) -> None:
-    assert _compare(snap_compare, scene, (100, 30), keys, "textual-light")
+    assert _compare(snap_compare, scene, (100, 30), keys, "bs4-light")
 
 
-@pytest.mark.parametrize(("scene", "keys"), [("everything", ()), ("desync", ("enter",)), ("planned", ("i", "r"))])
+@pytest.mark.parametrize("theme", ["bs4-safe", "bs4-safe-light", "bs4-no-colour"])
+def test_other_themes(snap_compare: Any, theme: str) -> None:
+    assert _compare(snap_compare, "everything", (100, 30), (), theme)
+
+
+@pytest.mark.parametrize(
+    ("scene", "keys"), [("everything", ()), ("desync", ("enter",)), ("planned", ("i", "r")), ("acting", ("J",)), ("healthy", ("l",))]
+)
 def test_no_colour(snap_compare: Any, monkeypatch: pytest.MonkeyPatch, scene: str, keys: tuple[str, ...]) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert _compare(snap_compare, scene, (100, 30), keys)

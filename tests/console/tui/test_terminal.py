@@ -65,6 +65,7 @@ class Terminal:
 def terminal(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Terminal]:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "console"), str(ROOT / "agents")]))
     monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("BS4_STATE_DIR", str(tmp_path / "state"))
     for name in ("TMUX_PANE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     made = Terminal(tmp_path_factory.mktemp("t"))

@@ -12,6 +12,9 @@ from typing import Any
 
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
 
+_JUST_BEFORE_S = 60.0
+_TROUBLE = ("inference-lost", "error", "server-error")
+
 
 def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl":
@@ -25,10 +28,42 @@ def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
     return []
 
 
+def inference_exited_clean(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """The server was asked to end and did so in order, with 0; the launcher takes no notice. That its engine died is another failure."""
+    if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl" or not _orderly(run):
+        return []
+    if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher"):
+        return []
+    gone = next((m for m in run.members if m.component == "inference"), None)
+    said = run.last_event("terminating", "inference")
+    if gone is None or said is None or not (run.alive("trainer") or run.alive("rank") or run.alive("orchestrator")):
+        return []
+    code = next((e.code for e in run.exits if e.identity == gone.identity), 0)
+    if code != 0:
+        return []
+    evidence = [process_evidence(gone.identity, "the inference server has ended in order; the run goes on without it"), said.evidence()]
+    text = "The inference server has shut down in order, and the launcher waits on."
+    return [
+        Finding("inference-exited-clean", run.name, run.attempt, text, evidence, f"exit:{gone.identity.pid}:{gone.identity.start_ticks}")
+    ]
+
+
+def _orderly(run: RunFacts) -> bool:
+    """Whether the server's log says that it was shut down, and before that nothing of an engine that was lost, nor, in the last minute,
+    of an error or of answers with 500: a server whose engine was killed ends with the same words and the same code. What fails after
+    those words are requests that the shutdown has cut off."""
+    words = [e for e in run.events if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE)]
+    said = next((index for index in reversed(range(len(words))) if words[index].event.kind == "terminating"), None)
+    if said is None:
+        return False
+    end = words[said].m
+    return not any(e.event.kind == "inference-lost" or e.m >= end - _JUST_BEFORE_S for e in words[:said] if e.event.kind in _TROUBLE)
+
+
 def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
     """The server was the launcher's child and is gone. Its exit code is the launcher's to know: had it been another than 0, the launcher
     would have said so at once and ended the run by its own hand, which is not silent."""
-    if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher"):
+    if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher") or _orderly(run):
         return None
     gone = next((m for m in run.members if m.component == "inference"), None)
     if gone is None:

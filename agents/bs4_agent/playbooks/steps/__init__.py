@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from bs4_agent.playbooks.steps.archive_logs import ArchiveLogs
+from bs4_agent.playbooks.steps.edit_config import EditConfig
+from bs4_agent.playbooks.steps.end_port_holder import EndPortHolder
 from bs4_agent.playbooks.steps.end_processes import EndProcesses
+from bs4_agent.playbooks.steps.move_files import MoveFiles
 from bs4_agent.playbooks.steps.move_run import MoveRun
 from bs4_agent.playbooks.steps.move_steps import MoveSteps
+from bs4_agent.playbooks.steps.notify import Notify
+from bs4_agent.playbooks.steps.probe import Probe
 from bs4_agent.playbooks.steps.relaunch import Relaunch
 from bs4_agent.playbooks.steps.relaunch_companion import RelaunchCompanion
+from bs4_agent.playbooks.steps.set_limit import SetLimit
 from bs4_agent.playbooks.steps.stop_run import StopRun
 from bs4_agent.playbooks.steps.wait_gpu_free import WaitGpuFree
+from bs4_agent.playbooks.steps.wait_until import WaitUntil
 from bs4_agent.playbooks.world import Step
 
 STEPS: dict[str, Step] = {
@@ -19,6 +26,13 @@ STEPS: dict[str, Step] = {
     "archive_logs": ArchiveLogs(),
     "move_steps": MoveSteps(),
     "move_run": MoveRun(),
+    "move_files": MoveFiles(),
+    "edit_config": EditConfig(),
+    "end_port_holder": EndPortHolder(),
+    "set_limit": SetLimit(),
+    "wait_until": WaitUntil(),
+    "probe": Probe(),
+    "notify": Notify(),
     "relaunch_companion": RelaunchCompanion(),
     "relaunch": Relaunch(),
 }

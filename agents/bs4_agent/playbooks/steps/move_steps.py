@@ -11,6 +11,9 @@ from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks.world import Context, Planned
 from bs4_agent.trainers.base import RunLayout
 
+#: The step before the first: nothing is saved.
+_NOTHING = -1
+
 
 class MoveSteps:
     """Which directories exist above the resume step may grow while the run is being stopped (a dying orchestrator saves once more),
@@ -19,24 +22,31 @@ class MoveSteps:
 
     Two kinds go although they lie below: hand-off directories that the trainer empties at its start, and broadcasts of steps that are
     no checkpoint, which it deletes one by one as it goes on. Whoever looks for them later finds them in the trash.
+
+    A run that has not saved anything yet is at step -1: whatever lies there goes. Where the trainer wants an empty directory for a new
+    start, that is move_run's, which takes the directory as a whole.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        if context.resume is None:
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        facts = context.facts()
+        if context.resume is None and facts.checkpoints:
             raise NotApplicable(
                 f"No step of {context.run} is complete on every side, so there is nothing to resume from. "
                 "The playbook start-afresh moves everything aside."
             )
-        layout = context.facts().layout
+        if context.resume is None and facts.layout.fresh_needs_empty:
+            return None
+        layout, above = facts.layout, _NOTHING if context.resume is None else context.resume
         selector = {
-            "above": context.resume,
+            "above": above,
             "roots": [str(root) for root in _roots(layout)],
             "broadcasts": str(layout.broadcasts),
             "wiped": [str(path) for path in layout.wiped],
         }
         found = _found(selector, _kept(context))
         selector["limit"] = 2 * len(found) + 8
-        title = f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that step {context.resume} does not need to the run's trash"
+        wanted = "a new start" if above == _NOTHING else f"step {above}"
+        title = f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does not need to the run's trash"
         command = "; ".join(f"mv {path} <trash>/" for path in found)
         shown = {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]}
         return Planned("move_steps", title, command, selector, [], shown)
@@ -45,7 +55,7 @@ class MoveSteps:
         return not _found(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        newest, above = max(_kept(context), default=None), planned.parameters["above"]
+        newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
             raise PlanChanged(f"The newest complete step of {context.run} is {newest} by now, not {above}; make a new plan.")
         found = _found(planned.parameters, _kept(context))

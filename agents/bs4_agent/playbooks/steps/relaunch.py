@@ -13,8 +13,9 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """`resume`: "resumable" (the newest complete step; NotApplicable without one), "same" (resumable when there is one, otherwise as the
-    failed attempt was started, which must not have written a checkpoint), "none" (afresh: everything was moved aside before)."""
+    """`resume`: "resumable" (the newest complete step; NotApplicable without one), "previous" (the newest complete one below that which the
+    failed attempt asked for), "same" (resumable when there is one, otherwise as the failed attempt was started, which must not have written
+    a checkpoint), "none" (afresh: everything was moved aside before)."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         facts = context.facts()

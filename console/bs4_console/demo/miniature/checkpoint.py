@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -32,7 +33,7 @@ class Rotation:
     def add(self, step: int) -> None:
         self._steps = sorted({*self._steps, step})
 
-    def clean(self, report: Callable[[str], None]) -> None:
+    def maybe_clean(self, report: Callable[[str], None]) -> None:
         if self._keep_last is None:
             return
         keep = self._steps[-self._keep_last :]
@@ -61,12 +62,12 @@ class TrainerCheckpoints:
         directory = self.path(step)
         directory.mkdir(parents=True, exist_ok=True)
         shard = directory / f"__{self._rank}_0.distcp"
-        shard.write_bytes(json.dumps(state).encode() + b"\n" + policy.padding())
+        _write_shard(shard, json.dumps(state).encode() + b"\n" + policy.padding())
         self._barrier()
         if self._rank == 0:
             hashes = {name: _sha256(directory / name) for name in (f"__{rank}_0.distcp" for rank in range(self._world))}
             partial = directory / ".metadata.tmp"
-            partial.write_text(json.dumps({"version": "1.0.0", "shards": hashes}))
+            _write_shard(partial, json.dumps({"version": "1.0.0", "shards": hashes}).encode())
             os.replace(partial, directory / ".metadata")
         self._barrier()
         self._rotation.add(step)
@@ -82,10 +83,10 @@ class TrainerCheckpoints:
         state: State = json.loads(shard.read_bytes().split(b"\n", 1)[0])
         return state
 
-    def clean(self, report: Callable[[str], None]) -> None:
+    def maybe_clean(self, report: Callable[[str], None]) -> None:
         """Only rank 0 deletes."""
         if self._rank == 0:
-            self._rotation.clean(report)
+            self._rotation.maybe_clean(report)
 
 
 def save_orchestrator(directory: Path, progress: State, buffer: State | None) -> None:
@@ -113,6 +114,20 @@ def rng_state(state: tuple[Any, ...]) -> list[Any]:
 
 def rng_from(state: list[Any]) -> tuple[Any, ...]:
     return state[0], tuple(state[1]), state[2]
+
+
+def _write_shard(path: Path, data: bytes) -> None:
+    """Torch's writer notices only that the file is shorter than it should be, and never says why."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        written = path.stat().st_size if path.exists() else 0
+        raise RuntimeError(
+            f"[enforce fail at inline_container.cc:664] . unexpected pos {written} vs {len(data)}\n"
+            "PytorchStreamWriter failed writing file data/0: file write failed"
+        ) from None
 
 
 def _sha256(path: Path) -> str:

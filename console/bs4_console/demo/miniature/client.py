@@ -6,6 +6,7 @@ import http.client
 import json
 import random
 import threading
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,22 +14,43 @@ from . import pace
 
 MAX_RETRIES = 10  # what prime-rl sets; the library's own default is 2
 _RETRIED = (408, 409, 429)
+_COMPLETIONS = "/chat/completions"
 
 
 class APIConnectionError(Exception):
     """No connection, or one that broke."""
 
+    __module__ = "openai"
+
 
 class APITimeoutError(APIConnectionError):
     """No answer in time."""
+
+    __module__ = "openai"
 
 
 class APIStatusError(Exception):
     """An answer that says no."""
 
-    def __init__(self, status: int, body: str) -> None:
-        super().__init__(f"Error code: {status} - {body}")
+    __module__ = "openai"
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
         self.status = status
+
+
+class ConnectError(APIConnectionError):
+    """The same from httpx, with which admin calls are made."""
+
+    __module__ = "httpx"
+
+
+class ReadTimeout(APITimeoutError):
+    __module__ = "httpx"
+
+
+class HTTPStatusError(APIStatusError):
+    __module__ = "httpx"
 
 
 class Connection:
@@ -42,7 +64,8 @@ class Connection:
         self._local = threading.local()
 
     def request(self, method: str, path: str, body: Any, timeout: float) -> Any:
-        """One attempt. Raises APIConnectionError, APITimeoutError or APIStatusError."""
+        """One attempt. Raises APIConnectionError, APITimeoutError or APIStatusError, with the words of the library that asks there."""
+        openai = path == _COMPLETIONS
         connection = getattr(self._local, "connection", None)
         if connection is None:
             # As name resolution of localhost would have it on a pod: one address, and no second one to hide behind.
@@ -57,12 +80,19 @@ class Connection:
             text = response.read().decode()
         except TimeoutError as error:
             self._forget(connection)
-            raise APITimeoutError("Request timed out.") from error
+            raise (APITimeoutError("Request timed out.") if openai else ReadTimeout("")) from error
         except (OSError, http.client.HTTPException) as error:
             self._forget(connection)
-            raise APIConnectionError("Connection error.") from error
+            raise (APIConnectionError("Connection error.") if openai else ConnectError("All connection attempts failed")) from error
+        if response.status >= 400 and openai:
+            raise APIStatusError(response.status, f"Error code: {response.status} - {text}")
         if response.status >= 400:
-            raise APIStatusError(response.status, text)
+            kind, url = "Client" if response.status < 500 else "Server", f"http://{self._host}:{self._port}{self._prefix}{path}"
+            raise HTTPStatusError(
+                response.status,
+                f"{kind} error '{response.status} {HTTPStatus(response.status).phrase}' for url '{url}'\nFor more information check: "
+                f"https://developer.mozilla.org/en-US/docs/Web/HTTP/Status/{response.status}",
+            )
         return json.loads(text) if text.startswith(("{", "[")) else text
 
     def _forget(self, connection: http.client.HTTPConnection) -> None:
@@ -73,7 +103,7 @@ class Connection:
         """A chat completion with the client's retries: 0.5 s doubling up to 8 s, shortened by up to a quarter, ten times."""
         for attempt in range(MAX_RETRIES + 1):
             try:
-                answer: dict[str, Any] = self.request("POST", "/chat/completions", body, timeout)
+                answer: dict[str, Any] = self.request("POST", _COMPLETIONS, body, timeout)
             except (APIConnectionError, APIStatusError) as error:
                 if attempt == MAX_RETRIES or (isinstance(error, APIStatusError) and error.status < 500 and error.status not in _RETRIED):
                     raise
@@ -84,13 +114,11 @@ class Connection:
 
 
 def health(base_url: str) -> int:
-    """Status code of /health; raises APIConnectionError with httpx's words when nobody answers."""
+    """Status code of /health; raises ConnectError when nobody answers."""
     try:
         Connection(base_url).request("GET", "/health", None, 10.0)
     except APIStatusError as error:
         return error.status
-    except APIConnectionError as error:
-        raise APIConnectionError("All connection attempts failed") from error
     return 200
 
 

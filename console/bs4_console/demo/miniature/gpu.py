@@ -15,8 +15,10 @@ from pathlib import Path
 _DEFAULT_TOTAL = 81559 << 20  # an 80 GB H100, for a miniature that runs without simulated GPUs
 
 
-class OutOfMemory(RuntimeError):
+class OutOfMemoryError(RuntimeError):
     """Torch's way to say that a GPU is full."""
+
+    __module__ = "torch"
 
 
 def _root() -> Path | None:
@@ -46,6 +48,11 @@ def memory(gpu: int) -> tuple[int, int]:
     return total - int(settings.get("reserved", 0)) - sum(_held(root, gpu)), total
 
 
+def training_bytes(total: int, seq_len: int) -> int:
+    """What a rank takes: 41 of 80 GB at the sequence lengths of the recorded runs, and activations in proportion to longer ones."""
+    return int(total * 0.52 * max(1.0, seq_len / 8192))
+
+
 def _held(root: Path, gpu: int) -> list[int]:
     """Bytes of each live holder; entries of dead ones are swept."""
     sizes = []
@@ -72,7 +79,7 @@ class Memory:
     """Memory of one GPU, held by this process until it ends."""
 
     def __init__(self, gpu: int, size: int) -> None:
-        """Raises OutOfMemory when less than `size` bytes are free."""
+        """Raises OutOfMemoryError when less than `size` bytes are free."""
         self._entry: int | None = None
         self._device: int | None = None
         self._renew_at = 0.0
@@ -83,7 +90,7 @@ class Memory:
             fcntl.flock(lock, fcntl.LOCK_EX)
             free, total = memory(gpu)
             if free < size:
-                raise OutOfMemory(
+                raise OutOfMemoryError(
                     f"CUDA out of memory. Tried to allocate {size / 2**30:.2f} GiB. GPU 0 has a total capacity of "
                     f"{total / 2**30:.2f} GiB of which {max(free, 0) / 2**30:.2f} GiB is free."
                 )

@@ -12,7 +12,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-COMMANDS = ("rl", "inference", "orchestrator", "torchrun", "env-server", "vllm-router")
+COMMANDS = ("rl", "inference", "orchestrator", "torchrun", "vllm", "env-server", "vllm-router")
 _CURRENT_ONLY = ("env-server", "vllm-router")
 
 
@@ -32,10 +32,36 @@ def install(project: Path, uv: Path, python: str, generation: str) -> None:
     rank.mkdir(parents=True, exist_ok=True)
     for package in (rank, rank.parent, rank.parent.parent):
         (package / "__init__.py").touch()
+    install_environment(_site_packages(venv), ENVIRONMENT)
     (rank / "train.py").write_text("from miniature.main import rank\n\nif __name__ == '__main__':\n    rank()\n")
     _environment(uv, base, "uv")
     # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any environment on the path, which hides ours.
     (_site_packages(uv) / "miniature_uv.pth").write_text("import miniature.main; miniature.main.uv()\n")
+
+
+#: The environment's package: the share of characters in the right place.
+ENVIRONMENT = """def score(prompt, answer):
+    target = prompt.split()[-1][::-1]
+    return sum(a == b for a, b in zip(target, answer)) / len(target)
+"""
+
+
+def install_environment(packages: Path, source: str, version: str = "0.1.0", name: str = "reverse-text") -> None:
+    """An environment as `prime env install` leaves it: a package with its metadata."""
+    module = packages / name.replace("-", "_")
+    module.mkdir(parents=True, exist_ok=True)
+    (module / "__init__.py").write_text(source)
+    for old in packages.glob(f"{module.name}-*.dist-info"):
+        (old / "METADATA").unlink(missing_ok=True)
+        old.rmdir()
+    info = packages / f"{module.name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n")
+
+
+def site_packages(project: Path) -> Path:
+    """Of the training environment."""
+    return _site_packages(project / ".venv")
 
 
 def _environment(venv: Path, base: Path, executable: str) -> None:

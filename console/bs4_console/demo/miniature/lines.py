@@ -63,7 +63,8 @@ class Lines:
         self.sock.close()
 
 
-def wait(*channels: Lines) -> None:
-    """Until one of them has something to read (or has ended)."""
-    if not any(channel._ready for channel in channels):
-        select.select([channel.sock for channel in channels], [], [])
+def wait(*channels: Lines, timeout: float | None = None) -> bool:
+    """Until one of them has something to read (or has ended); False when `timeout` seconds passed first."""
+    if any(channel._ready for channel in channels):
+        return True
+    return bool(select.select([channel.sock for channel in channels], [], [], timeout)[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import gpu
 
 _MODULES = {"rl": "launcher", "inference": "inference", "orchestrator": "orchestrator", "env-server": "env_server", "train": "trainer"}
-_SHARED = {"torchrun": "torchrun", "vllm-router": "vllm.router", "uv": "uv"}
+_SHARED = {"torchrun": "torchrun", "vllm-router": "vllm.router", "vllm": "vllm.cli", "uv": "uv"}
 
 
 def command() -> None:
@@ -42,7 +42,7 @@ def run(name: str, arguments: list[str]) -> None:
     except KeyboardInterrupt:
         sys.stderr.write("KeyboardInterrupt\n")
         code = 130
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError, RuntimeError, MemoryError):
         sys.excepthook(*sys.exc_info())
     finally:
         gpu.forget_own_entries()

@@ -6,6 +6,17 @@ import os
 import socket
 import time
 
+from . import pace
+
+_STORE_SECONDS = 900
+"""How long a rank tries to reach the first one."""
+_GROUP_SECONDS = 1800
+"""How long a rank waits for the others in a barrier."""
+
+
+class DistStoreError(RuntimeError):
+    __module__ = "torch.distributed"
+
 
 class World:
     """This process's place among the ranks, from torchrun's environment."""
@@ -25,16 +36,29 @@ class World:
     def _connect(self, port: int) -> None:
         if self.is_master:
             with socket.create_server(("127.0.0.1", port)) as server:
-                self._peers = [server.accept()[0] for _ in range(self.size - 1)]
+                server.settimeout(pace.paced(_STORE_SECONDS))
+                self._peers = [self._joined(server) for _ in range(self.size - 1)]
+            for peer in self._peers:
+                peer.settimeout(pace.paced(_GROUP_SECONDS))
             return
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + pace.paced(_STORE_SECONDS)
         while not self._peers:
             try:
                 self._peers = [socket.create_connection(("127.0.0.1", port))]
             except ConnectionRefusedError:
                 if time.monotonic() > deadline:
-                    raise
+                    raise RuntimeError(
+                        f"The client socket has timed out after {_STORE_SECONDS * 1000}ms while trying to connect to (localhost, {port})."
+                    ) from None
                 time.sleep(0.02)
+        self._peers[0].settimeout(pace.paced(_GROUP_SECONDS))
+
+    def _joined(self, server: socket.socket) -> socket.socket:
+        try:
+            return server.accept()[0]
+        except TimeoutError:
+            joined = f"{len(self._peers) + 1}/{self.size} clients joined."
+            raise DistStoreError(f"Timed out after {_STORE_SECONDS + 1} seconds waiting for clients. {joined}") from None
 
     def barrier(self) -> None:
         """Until every rank is here. A rank that is stopped stops all; one that died is torchrun's to deal with."""
@@ -49,7 +73,14 @@ class World:
 
     @staticmethod
     def _receive(peer: socket.socket) -> None:
-        if not peer.recv(1):
+        try:
+            token = peer.recv(1)
+        except TimeoutError:
+            raise RuntimeError(
+                "[/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting "
+                f"{_GROUP_SECONDS * 1000}ms for recv operation to complete"
+            ) from None
+        if not token:
             raise RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]")
 
     def __repr__(self) -> str:

@@ -16,12 +16,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from . import pace, policy, processes
+from . import pace, processes
 from .client import APIConnectionError, APIStatusError, Connection
+from .environment import Score
 from .lines import Closed, Lines, Message
 
 _WORDS = ("training", "reward", "policy", "gradient", "rollout", "entropy", "sampler", "environment", "trajectory")
 _THREADS = 32
+_STATUS = {400: "BadRequestError", 401: "AuthenticationError", 404: "NotFoundError", 429: "RateLimitError"}
 
 
 def prompt(index: int) -> str:
@@ -39,7 +41,7 @@ class Sampling:
     timeout: float
 
 
-def work(channel: Lines) -> bool:
+def work(channel: Lines, score: Score) -> bool:
     """Serve groups from `channel`: True when told to stop, False when the other side vanished."""
     connections: dict[str, Connection] = {}
     jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -49,7 +51,7 @@ def work(channel: Lines) -> bool:
         while "stop" not in (request := channel.receive()):
             sampling = Sampling(**request["sampling"])
             connection = connections.setdefault(sampling.base_url, Connection(sampling.base_url))
-            group = _Group(request, channel)
+            group = _Group(request, channel, score)
             for _ in range(group.size):
                 jobs.put(functools.partial(group.run, connection, sampling))
     except Closed:
@@ -62,22 +64,23 @@ def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
         jobs.get()()
 
 
-def _rollout(connection: Connection, question: str, sampling: Sampling) -> Message:
+def _rollout(connection: Connection, question: str, sampling: Sampling, score: Score) -> Message:
     body = {"model": sampling.model, "messages": [{"role": "user", "content": question}], "max_tokens": sampling.max_tokens}
     try:
         answer = connection.complete(body, sampling.timeout)
     except (APIConnectionError, APIStatusError) as error:
-        kind = "InternalServerError" if isinstance(error, APIStatusError) else type(error).__name__
+        kind = _STATUS.get(error.status, "InternalServerError") if isinstance(error, APIStatusError) else type(error).__name__
         return {"error": [kind, str(error)]}
     text = answer["choices"][0]["message"]["content"]
     usage = answer["usage"]
-    return {"reward": policy.score(question, text), "answer": text, "tokens": usage["total_tokens"], "output": usage["completion_tokens"]}
+    return {"reward": score(question, text), "answer": text, "tokens": usage["total_tokens"], "output": usage["completion_tokens"]}
 
 
 class _Group:
     """Collects a group's rollouts and answers when all are in."""
 
-    def __init__(self, request: Message, channel: Lines) -> None:
+    def __init__(self, request: Message, channel: Lines, score: Score) -> None:
+        self._score = score
         self._identity = request["id"]
         self._question = prompt(request["index"])
         self.size = int(request["n"])
@@ -86,7 +89,7 @@ class _Group:
         self._lock = threading.Lock()
 
     def run(self, connection: Connection, sampling: Sampling) -> None:
-        rollout = _rollout(connection, self._question, sampling)
+        rollout = _rollout(connection, self._question, sampling, self._score)
         with self._lock:
             self._rollouts.append(rollout)
             complete = len(self._rollouts) == self.size
@@ -122,7 +125,7 @@ class Groups:
             return  # groups that were under way never come back, as from the real worker
 
 
-def fork_worker() -> Lines:
+def fork_worker(score: Score) -> Lines:
     """2026-01: the environment's worker is forked by the orchestrator and keeps its command line. Call before any thread starts.
 
     It ends when it is told to. An orchestrator that is killed cannot tell it: then it stays, as the real one does.
@@ -131,7 +134,7 @@ def fork_worker() -> Lines:
     if os.fork() == 0:
         ours.close()
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio.run in the real worker ends on it too, whatever its requests do
-        while not work(theirs):
+        while not work(theirs, score):
             signal.pause()
         os._exit(0)
     theirs.close()
@@ -148,12 +151,12 @@ def connect(address: str) -> Lines:
             pace.poll()
 
 
-def serve(listener: socket.socket, number: int) -> None:
+def serve(listener: socket.socket, number: int, score: Score) -> None:
     """One worker of an env server."""
     processes.set_title(f"Verifiers::EnvWorker{number}")
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=work, args=(Lines(sock),), daemon=True).start()
+        threading.Thread(target=work, args=(Lines(sock), score), daemon=True).start()
 
 
 def advantages(rewards: list[float]) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from bs4_console.core.session import PodSession
     from bs4_console.core.state import IncidentView, PodState, RunState
     from bs4_console.tui.app import ConsoleApp
+
+
+#: The prompt that asks for a note.
+NOTE = "note "
 
 
 @dataclass(frozen=True)
@@ -119,13 +124,18 @@ class ConsoleScreen(Screen[None]):
 
     def draw_bars(self) -> None:
         app = self.console_app
-        self.query_one(TopBar).tell(self.trail(), app.fleet.pods, app.clock, app.read_only)
+        self.query_one(TopBar).tell(self.trail(), app.fleet.pods, app.clock, app.read_only or self._pod_is_locked(), app.settings.quiet)
         hints = [
             (app.keys[c.id], c.title.lower(), c)
             for c in commands.at(self.place)
             if c.hint and app.keys.get(c.id) and not app.lacks(c, self) and self.hints(c)
         ]
         self.query_one(KeyBar).tell(hints, self.size.width)
+
+    def _pod_is_locked(self) -> bool:
+        """Whether this screen is about one pod, and that is read-only."""
+        pod = self.subject().pod if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG) else None
+        return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
         """Whether the key bar may show it now."""
@@ -153,7 +163,10 @@ class ConsoleScreen(Screen[None]):
         if event.kind != ":":
             self.prompt.close()
             self.refocus()
-            self.prompted(event.kind, event.text, final=True)
+            if event.kind == NOTE:
+                self._write_note(event.text)
+            else:
+                self.prompted(event.kind, event.text, final=True)
             return
         complaint = self.console_app.typed(event.text, self)
         if complaint:
@@ -165,14 +178,14 @@ class ConsoleScreen(Screen[None]):
     @on(Prompt.Changed)
     def _changed(self, event: Prompt.Changed) -> None:
         event.stop()
-        if event.kind != ":":
+        if event.kind not in (":", NOTE):
             self.prompted(event.kind, event.text, final=False)
 
     @on(Prompt.Cancelled)
     def _cancelled(self, event: Prompt.Cancelled) -> None:
         event.stop()
         self.refocus()
-        if event.kind != ":":
+        if event.kind not in (":", NOTE):
             self.prompted(event.kind, "", final=True)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
@@ -191,14 +204,35 @@ class ConsoleScreen(Screen[None]):
             self.console_app.say(f"Trying {session.state.name} now.")
 
     def do_shell(self, args: str) -> None:
+        if (pod := self.subject().pod) is not None:
+            self.console_app.open_shell(pod)
+
+    def do_ssh(self, args: str) -> None:
         pod = self.subject().pod
         if pod is None:
             return
-        command = ssh_command(pod.address)
-        if command is None:
+        from bs4_console.core import shell
+
+        if pod.address in ("", "local"):
             self.console_app.say(f"{pod.name} is this machine: open a shell here.")
         else:
+            command = shlex.join(shell.argv(pod.name, pod.address))
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
+
+    def do_note(self, args: str) -> None:
+        if args:
+            self._write_note(args)
+        else:
+            self.ask(NOTE)
+
+    def _write_note(self, text: str) -> None:
+        subject, session = self.subject(), self.session()
+        if text.strip() and subject.run is not None and session is not None:
+            self.console_app.spawn("note", self._submit_note(session, subject.run.name, text.strip()))
+
+    async def _submit_note(self, session: PodSession, run: str, text: str) -> None:
+        await session.submit("note", run=run, text=text)
+        self.console_app.say(f"Noted for {run} on {session.state.name}.")
 
 
 class Question(ModalScreen[ScreenResultType]):
@@ -213,13 +247,3 @@ class Question(ModalScreen[ScreenResultType]):
     def on_resize(self) -> None:
         if self.query(Panel):
             self.call_after_refresh(self.tell)
-
-
-def ssh_command(address: str) -> str | None:
-    """user@host:port as ssh wants it; None for a pod that is not reached over SSH."""
-    if not address or address == "local":
-        return None
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or host.endswith(":") or (":" in host and not host.endswith("]")):
-        return f"ssh {address}"
-    return f"ssh -p {port} {host.replace('[', '').replace(']', '')}"

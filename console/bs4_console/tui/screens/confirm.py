@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
+#: Rows of the terminal from which each step's command stands below it; the plan behind the question shows them at any size.
+ROOMY = 36
+
+
 class ConfirmScreen(Question[bool]):
     """Answers True only after `y` (danger none or restart) or the run's name (everything else)."""
 
@@ -63,11 +67,18 @@ class ConfirmScreen(Question[bool]):
         self.query_one("#answer", Panel).show([[(self._complaint, "bad bold")], answer])
 
     def _question(self, width: int) -> list[Line]:
+        """With the commands where all of it fits: the answer's line must never be pushed off the screen."""
+        whole = self._asked(width, commands=self.app.size.height >= ROOMY)
+        return whole if len(whole) + 6 <= self.app.size.height * 0.9 else self._asked(width, commands=False)
+
+    def _asked(self, width: int, *, commands: bool) -> list[Line]:
         does, role = plans.danger(self.plan.plan)
         lines: list[Line] = [[(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")], [("It ", ""), (does, role), (".", "")], []]
-        for text in blast(self.plan.plan):
+        for text, command in zip(blast(self.plan.plan), commands_of(self.plan.plan), strict=True):
             folded = fold(text, width, "", 2)
             lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
+            if command and commands:
+                lines += fold(f"$ {command}", width, "accent", 4)
         lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
         left = plans.expiry(self.plan, self.pod, cast("ConsoleApp", self.app).clock)
         if left is not None:
@@ -89,6 +100,11 @@ class ConfirmScreen(Question[bool]):
         else:
             self._complaint = f"That is not {self.wanted}; nothing was done."
             self.tell()
+
+
+def commands_of(plan: dict[str, Any]) -> list[str]:
+    """The exact command of each step; empty where the agent does it without one."""
+    return [str(step.get("command") or "") for step in plan.get("steps", [])]
 
 
 def blast(plan: dict[str, Any]) -> list[str]:

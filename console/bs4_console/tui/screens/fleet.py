@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual import on
 from textual.widget import Widget
 
-from bs4_console.tui import commands, status, words
+from bs4_console.tui import alerts, commands, status, words
 from bs4_console.tui.ink import Line, cut, fold, spread, text_of, width_of
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.views import fleet as view
@@ -26,9 +25,21 @@ class FleetScreen(ConsoleScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.filter_text = ""
-        self.show_old = False
         self._old = 0
+        self._folded: set[str] = set()
+        """Names of groups that show only their heading."""
+
+    @property
+    def filter_text(self) -> str:
+        return self.console_app.settings.filter
+
+    @filter_text.setter
+    def filter_text(self, text: str) -> None:
+        self.console_app.settings.filter = text
+
+    @property
+    def show_old(self) -> bool:
+        return self.console_app.settings.show_old
 
     def body(self) -> Iterable[Widget]:
         yield Panel(id="note")
@@ -53,25 +64,17 @@ class FleetScreen(ConsoleScreen):
 
     def draw(self) -> None:
         app = self.console_app
-        rows = view.rows(app.fleet.pods, app.clock)
+        rows = app.overview.rows(app.fleet.pods, app.clock)
         old = self._old = sum(row.old for row in rows)
-        kept = [row for row in rows if (self.show_old or not row.old) and self._matches(row)]
+        kept = [row for row in rows if (self.show_old or not row.old) and view.matches(row.text, self.filter_text)]
         self.table.display = bool(app.fleet.pods)
-        self.table.show(kept)
+        self.table.mark = app.settings.sort
+        self.table.show(view.arrange(kept, app.settings.sort, app.settings.group, self._folded))
         self._note(len(rows), len(kept), old)
         self._detail()
 
-    def _matches(self, row: view.Row) -> bool:
-        if not self.filter_text:
-            return True
-        text, wanted = self.filter_text.removeprefix("!"), not self.filter_text.startswith("!")
-        try:
-            found = re.search(text, row.text, re.IGNORECASE) is not None
-        except re.error:
-            found = text.lower() in row.text.lower()
-        return found == wanted
-
     def _note(self, total: int, kept: int, old: int) -> None:
+        app = self.console_app
         lines: list[Line] = []
         if self.filter_text:
             lines.append(
@@ -81,6 +84,14 @@ class FleetScreen(ConsoleScreen):
                     ("   esc takes the filter away", "dim"),
                 ]
             )
+        elif app.settings.group or app.settings.sort:
+            line: Line = [(" ", "")]
+            if app.settings.sort:
+                line += [("sorted by ", "dim"), (app.settings.sort, "bold"), ("  ", "")]
+            if app.settings.group:
+                line += [("grouped by ", "dim"), (app.settings.group, "bold"), ("  ", "")]
+            line += [(app.keys["sort"], "key @sort"), (" sorts  ", "dim"), (app.keys["group"], "key @group"), (" groups", "dim")]
+            lines.append(line)
         elif old and not self.show_old:
             lines.append(
                 [
@@ -123,6 +134,14 @@ class FleetScreen(ConsoleScreen):
             lines += fold(advice, width - 4, "", 3)[:2]
         elif not problems:
             lines.append([("   nothing needs you here", "dim")])
+        if run and run.view.notes:
+            note = run.view.notes[-1]
+            said: Line = [
+                ("   ✎ ", "accent"),
+                (str(note.get("text", "")), ""),
+                (f"  {note.get('who', '')} {words.of_day(note['t'])}", "dim"),
+            ]
+            lines.append(cut(said, width))
         return [*lines[:6], cut(self._facts(subject), width)]
 
     def _what_to_press(self, subject: Subject) -> tuple[str, Line]:
@@ -146,6 +165,8 @@ class FleetScreen(ConsoleScreen):
         if pod is None:
             return []
         line: Line = [("   telemetry ", "dim"), (words.old(status.age(pod, app.clock)), "")]
+        if alerts.silent((pod.name, run.name if run else ""), app.settings.silenced):
+            line += [(" · ", "dim"), ("alerts silenced", "warn")]
         if run and run.step_seen is not None:
             line += [(" · last step ", "dim"), (f"{words.duration(app.clock.mono() - run.step_seen)} ago", "")]
         line += [(" · link ", "dim"), (status.link_words(pod, app.clock), "")]
@@ -161,7 +182,9 @@ class FleetScreen(ConsoleScreen):
 
     @on(RowTable.Moved)
     def _moved(self) -> None:
-        self.draw_safely()
+        self.console_app.settings.pod, self.console_app.settings.run = self.table.cursor or ("", "")
+        self.draw_bars()
+        self._detail()
 
     @on(RowTable.Opened)
     def _opened(self) -> None:
@@ -180,6 +203,11 @@ class FleetScreen(ConsoleScreen):
             self.table.cursor = found
         return found is not None
 
+    def point_at(self, pod: str, run: str) -> None:
+        """The cursor on this row, if it is shown."""
+        if any(row.key == (pod, run) for row in self.table.rows):
+            self.table.cursor = (pod, run)
+
     def hints(self, command: commands.Command) -> bool:
         pod = self.subject().pod
         match command.id:
@@ -189,11 +217,20 @@ class FleetScreen(ConsoleScreen):
                 return pod is not None and status.link_down(pod)
             case "old":
                 return self._old > 0
+            case "urgent":
+                return any(row.rank >= 2 for i, row in enumerate(self.table.rows) if i != self.table.index)
+            case "sort" | "group":
+                return len(self.table.rows) > 1
         return True
 
     # -- commands
 
     def do_open(self, args: str) -> None:
+        row = self.table.selected
+        if row is not None and row.banner is not None:
+            self._folded ^= {row.key[1].removeprefix(view.HEADING)}
+            self.draw_safely()
+            return
         subject = self.subject()
         if subject.pod is None:
             return
@@ -210,8 +247,40 @@ class FleetScreen(ConsoleScreen):
         else:
             self.ask("/", self.filter_text)
 
+    def do_group(self, args: str) -> None:
+        self._choose("group", args, view.GROUPS)
+
+    def do_sort(self, args: str) -> None:
+        self._choose("sort", args, view.SORTS)
+
+    def _choose(self, what: str, args: str, known: Sequence[str]) -> None:
+        """The named one, or the next; the first is the usual one and kept as nothing."""
+        settings = self.console_app.settings
+        wanted = args.removeprefix("-")
+        if wanted and wanted not in known:
+            self.console_app.say(f"{wanted!r} cannot be; there are {', '.join(known)}.", severity="warning")
+            return
+        now = getattr(settings, what).removeprefix("-") or known[0]
+        chosen = args or known[(known.index(now) + 1) % len(known) if now in known else 0]
+        setattr(settings, what, "" if chosen == known[0] else chosen)
+        self.draw_safely()
+
+    def do_urgent(self, args: str) -> None:
+        """Behind the cursor, round and round; rows that are folded away are unfolded."""
+        rows = self.table.rows
+        troubled = [i for i, row in enumerate(rows) if row.rank >= 2 and row.banner is None]
+        if not troubled and self._folded:
+            self._folded.clear()
+            self.draw_safely()
+            rows = self.table.rows
+            troubled = [i for i, row in enumerate(rows) if row.rank >= 2 and row.banner is None]
+        if not troubled:
+            self.console_app.say("Nothing needs you here." + (" The filter may hide what does." if self.filter_text else ""))
+            return
+        self.table.cursor = rows[next((i for i in troubled if i > self.table.index), troubled[0])].key
+
     def do_old(self, args: str) -> None:
-        self.show_old = not self.show_old
+        self.console_app.settings.show_old = not self.show_old
         self.draw_safely()
 
     def do_back(self, args: str) -> None:

@@ -18,7 +18,12 @@ _MOVES = (
     ("PgUp PgDn", "one page"),
     ("Home End  g G", "first, last; in a log the last line follows again"),
     ("← →  0", "in a log: sideways, back to the line's start"),
-    ("mouse", "wheel scrolls, click selects, double click opens, keys at the bottom can be clicked"),
+    ("1 … 9", "the places that you pinned"),
+    (
+        "mouse",
+        "shift with the mouse selects text as in any terminal; "
+        "wheel scrolls, click selects, double click opens, keys at the bottom can be clicked",
+    ),
 )
 _SIGNS: tuple[tuple[str, str, str], ...] = (
     ("✖ critical", "bad bold", "training stands still or will; something must be done"),
@@ -28,6 +33,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     ("● running  ◌ starting", "good", "all is well"),
     ("✔ finished  ■ stopped  ✖ failed", "", "how the last attempt ended; finished means both final lines were seen"),
     ("▂▄▆█ ▂▄▆· ▂▄·· ▂···", "good", "link: round trip up to 60, 150, 400 ms, above"),
+    ("ro", "warn", "beside a pod: it is read-only, every action on it is refused before anything is sent"),
     ("×", "bad bold", "in a curve: NaN or infinite there"),
 )
 

@@ -130,7 +130,8 @@ class IncidentScreen(ConsoleScreen):
 
     def _fix(self, width: int) -> list[Line]:
         keys = self.console_app.keys
-        text = playbook.load(self.playbook_id) if self.playbook_id else None
+        named = self.playbook_id or (self.incident.failure if self.incident else None)
+        text = playbook.load(named) if named else None
         if self.incident is not None:
             return view.would_do(text, self.incident, keys, width)
         return [[(f" {keys['plan']} ", "key @plan"), (" asks the agent what exactly it would do now. That changes nothing.", "@plan")]]

@@ -10,7 +10,8 @@ from textual.widget import Widget
 from bs4_console.core.state import PodState
 from bs4_console.tui import commands
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
-from bs4_console.tui.widgets.log_pane import LogCommands, LogPane
+from bs4_console.tui.widgets.log_commands import LogCommands
+from bs4_console.tui.widgets.log_pane import LogPane
 
 
 class LogScreen(LogCommands, ConsoleScreen):
@@ -40,7 +41,7 @@ class LogScreen(LogCommands, ConsoleScreen):
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
-        return command.id != "logs"
+        return command.id not in ("logs", "open")
 
     # -- commands
 
@@ -59,6 +60,9 @@ class LogScreen(LogCommands, ConsoleScreen):
             self.console_app.say(f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.", severity="warning")
             return
         self.pane.open(args or None)
+
+    def do_open(self, args: str) -> None:
+        self.do_expand(args)
 
     def do_incident(self, args: str) -> None:
         self.console_app.open_incident(self.subject(), args)

@@ -16,7 +16,8 @@ from bs4_console.tui.screens.log import LogScreen
 from bs4_console.tui.views import gpus
 from bs4_console.tui.views import run as view
 from bs4_console.tui.widgets.curves import charts
-from bs4_console.tui.widgets.log_pane import LogCommands, LogPane
+from bs4_console.tui.widgets.log_commands import LogCommands
+from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.panel import Panel
 
 #: Rows of the screen from which each GPU has a line of its own, and from which the curves are tall.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, text_of
+from bs4_console.tui.ink import Line, text_of, width_of
 
 if TYPE_CHECKING:
     from bs4_console.core.state import PodState, RunState
@@ -54,20 +57,88 @@ class Row:
     rank: int
     cells: dict[str, Line]
     old: bool = False
+    trouble: str = ""
+    """The first thing that is wrong, without ages: as long as it stays, nothing new has happened."""
+    values: Mapping[str, float | str | None] = field(default_factory=dict, compare=False)
+    """What `:sort` compares, by column id."""
+    banner: Line | None = None
+    """A heading over a group, drawn across all columns instead of them."""
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What `/` searches."""
         return " ".join(text_of(line) for line in self.cells.values())
 
+    @cached_property
+    def widths(self) -> dict[str, int]:
+        """Cells that each column's text takes."""
+        return {name: width_of(line) for name, line in self.cells.items()}
+
+
+#: What the table may be sorted by. "need" is the default: what needs a person first.
+SORTS = ("need", "pod", "run", "state", "age", "link", "step", "eta", "pace", "reward", "gpu", "disk")
+#: Sorted from the largest down, so that what is worse stands first; `-` in front turns any of them round.
+_FALLING = frozenset({"age", "link", "eta", "pace", "disk"})
+GROUPS = ("none", "pod", "state", "trainer")
+#: In the key of a group's heading, where no run's name can be.
+HEADING = "\x00"
+
+
+def arrange(rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()) -> list[Row]:
+    """Sorted, and under headings when grouped: the group with the worst row first, the rows of `folded` ones left out."""
+    rows = ordered(rows, sort or "need")
+    if group in ("", "none"):
+        return rows
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(str(row.values.get(group) or words.NONE), []).append(row)
+    arranged: list[Row] = []
+    for name, members in sorted(groups.items(), key=lambda item: (-max(row.rank for row in item[1]), item[0])):
+        arranged.append(_heading(name, members, group, closed=name in folded))
+        arranged += [] if name in folded else members
+    return arranged
+
+
+def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
+    """By a column, what has no value last; equals by need. Rows of old runs stay at the end."""
+    by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.key))
+    column, turned = sort.removeprefix("-"), sort.startswith("-")
+    if column == "need":
+        return by_need
+    known = [row for row in by_need if row.values.get(column) is not None]
+    known.sort(key=lambda row: row.values[column], reverse=(column in _FALLING) != turned)  # type: ignore[arg-type,return-value]
+    return sorted([*known, *(row for row in by_need if row.values.get(column) is None)], key=lambda row: row.old)
+
+
+def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
+    counts = [(sum(row.rank == rank for row in members), sign, role) for rank, sign, role in _TALLIED]
+    line: Line = [("▸ " if closed else "▾ ", "accent bold"), (name, "bold"), (f"  {words.count(len(members), 'row')}", "dim")]
+    line += [part for count, sign, role in counts if count for part in (("  ", ""), (f"{sign} {count}", role))]
+    rank = max(row.rank for row in members)
+    return Row((name if group == "pod" else "", HEADING + name), rank, {}, banner=line)
+
+
+_TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
+
+
+def matches(text: str, wanted: str) -> bool:
+    """Whether `text` holds the regular expression, whichever case (`!` in front: whether it does not); what is none is taken literally."""
+    if not wanted:
+        return True
+    pattern, positive = wanted.removeprefix("!"), not wanted.startswith("!")
+    try:
+        found = re.search(pattern, text, re.IGNORECASE) is not None
+    except re.error:
+        found = pattern.lower() in text.lower()
+    return found == positive
+
 
 def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
     """Worst first; within a rank by name, so that rows stand still while nothing changes."""
-    found = [row for pod in pods for row in _readable_rows(pod, clock)]
-    return sorted(found, key=lambda row: (row.old, -row.rank, row.key))
+    return ordered([row for pod in pods for row in readable_rows(pod, clock)], "need")
 
 
-def _readable_rows(pod: PodState, clock: Clock) -> list[Row]:
+def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
     """One pod's unreadable records may not take the others off the screen."""
     try:
         return pod_rows(pod, clock)
@@ -100,7 +171,7 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
     problems = status.wrong(pod, run, clock)
     cells: dict[str, Line] = {
         "state": how.line(),
-        "pod": [(pod.name, "bold" if how.rank else "")],
+        "pod": [(pod.name, "bold" if how.rank else ""), *([(" ro", "warn")] if pod.read_only and not status.recorded(pod) else [])],
         "link": status.link_line(pod),
         "run": [(run.name, faded)] if run else [(words.NONE, "dim")],
         "trainer": [(run.view.trainer if run else "", "dim")],
@@ -116,7 +187,36 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
     if run:
         cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
     rank = max(how.rank, 1 if problems else 0)
-    return Row((pod.name, run.name if run else ""), rank, cells, _is_old(run, clock, how.rank))
+    values: dict[str, float | str | None] = {
+        "pod": pod.name,
+        "run": run.name if run else None,
+        "state": how.word,
+        "trainer": run.view.trainer if run else None,
+        "age": math.inf if seen is None else seen,
+        "link": math.inf if not pod.link.up else pod.link.rtt,
+        "gpu": _mean([d.get("util") for d in (pod.latest.get("gpus") or {}).get("devices") or []]),
+        "disk": _fullest(pod),
+    }
+    if run:
+        values |= {
+            "step": run.step,
+            "eta": run.eta_seconds(),
+            "pace": run.step_seconds(),
+            "reward": newest(run.orchestrator_steps, "reward"),
+        }
+    return Row((pod.name, run.name if run else ""), rank, cells, _is_old(run, clock, how.rank), _trouble(pod, run, how, problems), values)
+
+
+def _trouble(pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]) -> str:
+    incidents = pod.ledger.open_incidents(run.name) if run else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    if incidents:
+        return incidents[0].title
+    if how.rank == 3:
+        return pod.link.detail or pod.link.state
+    attempt = run.view.attempt if run else None
+    if run and run.word == "failed" and attempt is not None:
+        return attempt.detail or f"attempt {attempt.number} failed"
+    return how.word if problems or how.rank else ""
 
 
 def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
@@ -163,11 +263,15 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
     """The fullest disk."""
-    disks = (pod.latest.get("host") or {}).get("disks") or []
-    shares = [share for d in disks if (share := words.percent(d.get("used"), d.get("total"))) is not None]
-    if not shares:
+    share = _fullest(pod)
+    if share is None:
         return [(words.NONE, "dim")]
-    return [(f"{max(shares):.0f}%", "warn bold" if max(shares) >= status.FULL_PERCENT else role)]
+    return [(f"{share:.0f}%", "warn bold" if share >= status.FULL_PERCENT else role)]
+
+
+def _fullest(pod: PodState) -> float | None:
+    disks = (pod.latest.get("host") or {}).get("disks") or []
+    return max((share for d in disks if (share := words.percent(d.get("used"), d.get("total"))) is not None), default=None)
 
 
 def _mean(values: list[float | None]) -> float | None:

@@ -71,7 +71,7 @@ def _seen(entry: dict[str, Any], width: int) -> list[Line]:
 def would_do(text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int) -> list[Line]:
     """The fix before there is a plan."""
     if incident.playbook is None:
-        return [[("THE FIX", "head")], [("No playbook mends this by itself. ", ""), ("The evidence above is where to look.", "dim")]]
+        return [cut(line, width) for line in _by_hand(text, incident, width)]
     lines: list[Line] = [[("THE FIX ", "head"), (incident.playbook, "bold")]]
     if text is not None:
         lines += fold(text.explanation, width, "") if text.explanation else []
@@ -81,3 +81,18 @@ def would_do(text: PlaybookText | None, incident: IncidentView, keys: dict[str, 
             lines.append([("then ", "dim"), (text.verify, "")])
     lines += [[], [(f" {keys['plan']} ", "key @plan"), ("asks the agent what exactly it would do now. That changes nothing.", "@plan")]]
     return [cut(line, width) for line in lines]
+
+
+def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> list[Line]:
+    """What a person does: no machine can do it safely."""
+    if text is None or not (text.advice or text.leads_to):
+        return [[("WHAT TO DO", "head")], [("No playbook mends this by itself. ", ""), ("The evidence above is where to look.", "dim")]]
+    lines: list[Line] = [[("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")]]
+    lines += fold(text.explanation, width, "dim") if text.explanation else []
+    for number, step in enumerate(text.advice, 1):
+        first, *more = fold(step, width - 3)
+        lines.append([(f"{number}. ", "dim"), *first])
+        lines += [[("   ", ""), *line] for line in more]
+    if text.leads_to:
+        lines.append([("what helps: ", "dim"), (f"bs4-console playbook show {text.leads_to}", "accent")])
+    return lines

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from bs4_console.core.assets import find
+from bs4_console.core.step_words import sentence
 from bs4_console.tui.views.plan import verify_words
 
-#: Step kinds of the agent, and for relaunch from where.
-SENTENCES = {
-    "stop_run": "Stop the run by its trainer's own rules, then what is left of it by descent.",
-    "end_processes": "End the leftover processes that are provably of a dead run, each by its identity.",
-    "wait_gpu_free": "Wait until the GPUs are free.",
-    "archive_logs": "Archive the logs: the trainer deletes them when it starts.",
-    "move_steps": "Move the step directories above the newest complete step to the run's trash. Nothing is deleted.",
-    "move_run": "Move everything that the run has written to its trash. Nothing is deleted.",
-    "relaunch_companion": "Start the inference server again that was started beside the run, if it is gone.",
-    "relaunch resumable": "Start the run again from the newest step that is complete on every side.",
-    "relaunch same": "Start the run again from its newest complete step, or as before when it had written none.",
-    "relaunch none": "Start the run afresh.",
-}
 #: A pod names the playbook; a name becomes a path here, so it may be nothing but a name.
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -36,6 +23,9 @@ class PlaybookText:
     steps: tuple[str, ...]
     verify: str
     danger: str
+    advice: tuple[str, ...] = ()
+    """What a person does, where no machine can do it safely or before one does."""
+    leads_to: str | None = None
 
 
 @lru_cache(maxsize=64)
@@ -59,14 +49,9 @@ def _text(playbook: str, data: dict[str, Any]) -> PlaybookText:
         playbook,
         str(data.get("title", playbook)),
         " ".join(str(data.get("explanation") or data.get("looks_like") or "").split()),
-        tuple(_steps(data.get("fix") or ())),
+        tuple(sentence(step) for step in data.get("fix") or ()),
         verify_words(data.get("verify") or {}),
         str(data.get("danger", "unknown")),
+        tuple(" ".join(str(line).split()) for line in data.get("advice") or ()),
+        data.get("leads_to"),
     )
-
-
-def _steps(fix: Iterable[Any]) -> Iterable[str]:
-    for step in fix:
-        kind, parameters = next(iter(step.items())) if isinstance(step, dict) else (str(step), {})
-        key = f"{kind} {(parameters or {}).get('resume')}" if kind == "relaunch" else kind
-        yield SENTENCES.get(key, f"{key.replace('_', ' ')}.")

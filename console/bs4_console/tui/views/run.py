@@ -156,9 +156,10 @@ def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str]
         left: Line = [
             (" ? ", "caution"),
             (f" {pod.name} {status.link_words(pod, clock)}.", "warn bold"),
-            (" The run is not judged by that.", ""),
+            (f" {pod.link.detail}" if status.recorded(pod) else " The run is not judged by that.", ""),
         ]
-        lines.append(spread(cut(left, width - 18), [(keys["retry"], "key @retry"), (" reconnect ", "@retry")], width))
+        retry: Line = [] if status.recorded(pod) else [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
+        lines.append(spread(cut(left, width - 18), retry, width))
     for incident in pod.ledger.open_incidents(run.name):
         sign = "✖" if incident.severity == "critical" else "▲"
         role = "bad bold" if incident.severity == "critical" else "warn bold"

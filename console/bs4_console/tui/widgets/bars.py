@@ -20,20 +20,26 @@ class TopBar(Panel):
     def __init__(self) -> None:
         super().__init__(fill="bar")
 
-    def tell(self, trail: Sequence[str], pods: Iterable[PodState], clock: Clock, read_only: bool) -> None:
+    def tell(self, trail: Sequence[str], pods: Iterable[PodState], clock: Clock, read_only: bool, quiet: bool = False) -> None:
         """bs4-console › pod › run, and on the right how many of what."""
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
             left += [(" › ", "dim"), (part, "bold" if i == len(trail) - 1 else "")]
-        right = tally(pods)
+        pods = list(pods)
+        state: Line = []
         if read_only:
-            right += [("  read-only", "warn")]
-        right += [(f"  {words.of_day(clock.wall())} ", "dim")]
+            state += [("  read-only", "warn")]
+        if quiet:
+            state += [("  alerts off", "warn")]
+        state += [(f"  {words.of_day(clock.wall())} ", "dim")]
+        right = [*tally(pods), *state]
+        if width_of(left) + width_of(right) >= self.size.width:
+            right = [*tally(pods, short=True), *state]
         self.show([spread(left, right, self.size.width)])
 
 
-def tally(pods: Iterable[PodState]) -> Line:
-    """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs."""
+def tally(pods: Iterable[PodState], *, short: bool = False) -> Line:
+    """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs; `short` leaves the words away."""
     pods = list(pods)
     counts = {4: 0, 3: 0, 2: 0}
     running = 0
@@ -47,9 +53,11 @@ def tally(pods: Iterable[PodState]) -> Line:
     line: Line = []
     for rank, sign, word, role in ((4, "✖", "critical", "bad bold"), (3, "?", "unknown", "warn bold"), (2, "▲", "warning", "warn")):
         if counts[rank]:
-            line += [(f"{sign} {counts[rank]} {word}  ", role)]
+            line += [(f"{sign} {counts[rank]}  " if short else f"{sign} {counts[rank]} {word}  ", role)]
     if not line:
-        line = [("✔ nothing needs you  ", "good")] if running else []
+        line = [("✔  " if short else "✔ nothing needs you  ", "good")] if running else []
+    if short:
+        return [*line, (words.count(len(pods), "pod"), "dim")]
     return [*line, (f"{words.count(len(pods), 'pod')} · {running} running", "dim")]
 
 

@@ -19,8 +19,12 @@ Completer = Callable[[str], Sequence[str]]
 
 HINTS = {
     ":": "type a command, Tab completes, Enter runs it, Esc leaves",
-    "/": "show what matches; ! in front shows what does not; Enter keeps it, Esc takes it away",
-    "find ": "mark what matches; then n and N go from one to the next",
+    "/": "show what matches; ! in front hides it; && joins several; Enter keeps it, Esc takes it away",
+    "hide ": "leave out what matches, beside the filter that is set; Enter keeps it, Esc takes it away",
+    "find ": "mark what matches; then n and N go from one to the next, through all of the log",
+    "highlight ": "keep what matches marked; && joins several; empty marks nothing",
+    "note ": "a line for the pod's journal, with your name; Enter writes it there, Esc leaves",
+    "go ": "a line 12345, 50%, a time 21:14:05, -5m or +1h from here, 2026-11-20 21:14",
 }
 
 

@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from bs4_console.tui.ink import Line, pad, width_of
+from bs4_console.tui.ink import Line, pad
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class RowTable(ScrollView, can_focus=True):
         self.rows: list[Row] = []
         self._at: dict[tuple[str, str], int] = {}
         self._widths: list[tuple[Column, int]] = []
+        self.mark = ""
+        """The column that the rows are sorted by, `-` in front when turned round; empty for the usual order."""
 
     @property
     def index(self) -> int:
@@ -124,22 +126,28 @@ class RowTable(ScrollView, can_focus=True):
         return [(c, sizes[c.id] if c.most else max(0, width - taken)) for c in self._columns if c in kept]
 
     def _natural(self, column: Column) -> int:
-        content = max((width_of(row.cells.get(column.id, [])) for row in self.rows), default=0)
-        return max(column.least if column.most else 0, len(column.title), min(content, column.most or content))
+        content = max((row.widths.get(column.id, 0) for row in self.rows), default=0)
+        title = len(column.title) + (column.id == self.mark.removeprefix("-"))
+        return max(column.least if column.most else 0, title, min(content, column.most or content))
 
     def render_line(self, y: int) -> Strip:
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
         if y == 0:
-            return ink.strip([(" ", ""), *self._join([pad([(c.title, "head")], w, c.align) for c, w in self._widths])], width).apply_style(
-                self.rich_style
-            )
+            titles = [pad([(self._title(c), "head")], w, c.align) for c, w in self._widths]
+            return ink.strip([(" ", ""), *self._join(titles)], width).apply_style(self.rich_style)
         index = y - 1 + round(self.scroll_y)
         if index >= len(self.rows):
             return Strip.blank(width, self.rich_style)
         row = self.rows[index]
-        line = [(" ", ""), *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths])]
+        line = row.banner or [(" ", ""), *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths])]
         return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(self.rich_style)
+
+    def _title(self, column: Column) -> str:
+        """With a sign on the one that the rows are sorted by."""
+        if column.id != self.mark.removeprefix("-"):
+            return column.title
+        return column.title + ("▴" if self.mark.startswith("-") else "▾")
 
     @staticmethod
     def _join(cells: list[Line]) -> Line:

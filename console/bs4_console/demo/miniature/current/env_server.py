@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from .. import processes, rollouts
+from .. import environment, processes, rollouts
 from ..config import parse_or_exit
 from ..log import Logger
 
@@ -24,10 +24,11 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"zmq.error.ZMQError: {error.strerror} (addr='{address}')\n")
         return 1
+    score = environment.load(config.get("env.taskset.id", "default"), log.error)
     workers = config.get("serve.pool.num_workers", 1)
     for number in range(workers):
         if os.fork() == 0:
-            rollouts.serve(listener, number)
+            rollouts.serve(listener, number, score)
     listener.close()
     log.info(f"Serving {config.get('env.taskset.id', 'environment')} at {address} with {workers} worker(s)")
     pid, status = os.wait()

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import checkpoint, client, pace, processes, rollouts
+from .. import checkpoint, client, pace, processes, rollouts, wandb
 from ..config import Config, parse_or_exit
 from ..log import Logger, duration
 from ..steps import latest_step, step_path, wait_for
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     log = Logger(config.get("log.level", "info"), json_lines=bool(config.get("log.json_logging")))
     try:
         _Orchestrator(config, log).run()
-    except (OSError, RuntimeError, client.APIConnectionError, client.APIStatusError) as error:
+    except (OSError, ValueError, RuntimeError, MemoryError, client.APIConnectionError, client.APIStatusError) as error:
         log.failure("Fatal error in run_orchestrator", error, "utils.py::55")
         return 1
     return 0
@@ -78,6 +78,8 @@ class _Orchestrator:
         admin = str(config.get("model.client.admin_base_url", [base_url])[0]).rstrip("/").removesuffix("/v1")
         log.info(f"Initializing policy inference pool (base_url={base_url}, model={config.get('model.name')})")
         self._monitor = FileMonitor(self._run)
+        if config.has("monitors.wandb"):
+            wandb.init(self._run, offline=bool(config.get("monitors.wandb.offline")))
         log.info(f"Logging metrics to {self._run / 'metrics.jsonl'} and episodes to {self._run / 'rollouts'}")
         log.info("Loading training environments")
         limit = config.get("train.sampling.max_completion_tokens", 16)

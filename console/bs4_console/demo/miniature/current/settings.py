@@ -52,7 +52,7 @@ def refuse_unsupported(config: Config) -> None:
 
 def split(config: Config, run: Path) -> tuple[Tree | None, Tree, Tree]:
     """Inference (or None), orchestrator and trainer, resolved as the launcher writes them to `configs/*.json`."""
-    shared = {key: config.get(key) for key in ("max_steps", "ckpt", "resume", "rollout_transport", "weight_broadcast", "log")}
+    shared = {key: config.get(key) for key in ("max_steps", "ckpt", "resume", "rollout_transport", "weight_broadcast", "log", "monitors")}
     orchestrator = _section(config, "orchestrator", shared) | {"output_dir": str(run)}
     trainer = _section(config, "trainer", shared) | {"output_dir": str(run)}
     model = config.get("model.name", _MODEL)

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .. import checkpoint, gpu, pace, policy, processes
+from .. import checkpoint, gpu, hub, pace, policy, processes, wandb
 from ..config import Config, parse_or_exit
 from ..log import Logger, duration
 from ..rendezvous import World
 from ..steps import latest_step, step_path, wait_for
 from .monitor import FileMonitor
-
-_MEMORY_SHARE = 0.52
-"""How much of its GPU a rank takes: 41 of 80 GB, as in the recorded lines."""
 
 
 @dataclass
@@ -35,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     log = Logger(config.get("log.level", "info"), json_lines=bool(config.get("log.json_logging")))
     try:
         _Trainer(config, world, log).run()
-    except (OSError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, MemoryError) as error:
         log.failure("Fatal error in train", error, "utils.py::76")
         return 1
     return 0
@@ -57,7 +54,10 @@ class _Trainer:
     def run(self) -> None:
         self._log.info(f"Starting RL trainer in {self._world} in {self._run}")
         self._monitor = FileMonitor(self._run)
+        if self._world.is_master and self._config.has("monitors.wandb"):
+            wandb.init(self._run, offline=bool(self._config.get("monitors.wandb.offline")))
         self._log.info(f"Initializing checkpoint manager ({self._config.get('ckpt')})")
+        hub.load_config(self._config.get("model.name"))
         self._take_memory()
         self._log.info("Initializing weight broadcast (type='filesystem')")
         self._resume()
@@ -79,8 +79,9 @@ class _Trainer:
     def _take_memory(self) -> None:
         device = gpu.visible()[self._world.local_rank]
         _, total = gpu.memory(device)
-        self._memory = gpu.Memory(device, int(total * _MEMORY_SHARE))
-        self._peak_gib = total * _MEMORY_SHARE / 2**30
+        size = gpu.training_bytes(total, self._config.get("model.seq_len", 2048))
+        self._memory = gpu.Memory(device, size)
+        self._peak_gib = size / 2**30
 
     def _resume(self) -> None:
         root = Path(self._config.get("ckpt.output_dir") or self._run) / "checkpoints"
@@ -121,7 +122,8 @@ class _Trainer:
         self._memory.busy(compute, 96)
         time.sleep(compute)
         lag = max((step - 1 - example["policy"] for example in examples), default=0)
-        self._skill, update = policy.learn(self._skill, [example["reward"] for example in examples], max(lag, 0), self._rng)
+        rewards, rate = [example["reward"] for example in examples], self._config.get("optim.lr", 1e-6)
+        self._skill, update = policy.learn(self._skill, rewards, max(lag, 0), self._rng, rate)
         self._broadcast(step)
         tokens = self._config.get("model.seq_len", 2048) * len(examples) * self._world.size
         self._progress.total_tokens += tokens
@@ -166,4 +168,4 @@ class _Trainer:
         """The step just finished. `total_tokens` and the random state go on from here after a resume."""
         state = {"progress": asdict(self._progress), "skill": self._skill, "rng": checkpoint.rng_state(self._rng.getstate())}
         self._checkpoints.save(self._progress.step, state)
-        self._checkpoints.clean(self._log.debug)
+        self._checkpoints.maybe_clean(self._log.debug)

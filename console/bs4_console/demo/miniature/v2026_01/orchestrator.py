@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .. import checkpoint, client, pace, rollouts
+from .. import checkpoint, client, environment, pace, rollouts, wandb
 from ..config import Config, parse_or_exit, to_toml
 from ..lines import Message
 from ..log import Logger
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     log = Logger(config.get("log.level", "info"), output / "logs" / "orchestrator.log" if config.get("log.file", True) else None)
     try:
         _Orchestrator(config, output, log).run()
-    except (OSError, RuntimeError, client.APIConnectionError, client.APIStatusError) as error:
+    except (OSError, ValueError, RuntimeError, MemoryError, client.APIConnectionError, client.APIStatusError) as error:
         log.failure(f"An error has been caught in function 'orchestrate', process 'MainProcess' ({os.getpid()}):", error)
         return 1
     return 0
@@ -56,11 +56,14 @@ class _Orchestrator:
         log.info(f"Initializing OpenAI client (base_url={self._base_url}, api_key_var=OPENAI_API_KEY, headers={{}})")
         log.info(f"Initializing checkpoint manager ({config.get('ckpt')})")
         resume = self._resume_step()
+        if config.has("wandb"):
+            wandb.init(self._output, offline=bool(config.get("wandb.offline")))
+        scores = [environment.load(env["id"], log.error) for env in config.get("env", [{"id": "reverse-text"}])]
         log.info("Starting 1 env worker(s) (1 per env)")
         sampling = rollouts.Sampling(
             self._base_url, config.get("model.name"), config.get("sampling.max_tokens", 16), pace.paced(config.get("client.timeout", 1200))
         )
-        groups = rollouts.Groups(rollouts.fork_worker(), sampling)
+        groups = rollouts.Groups(rollouts.fork_worker(scores[0]), sampling)
         self._scheduler = Scheduler(config, groups, client.Connection(self._server), log)
         log.info("Waiting for inference pool to be ready", "orchestrator.py::194")
         self._wait_for_server()

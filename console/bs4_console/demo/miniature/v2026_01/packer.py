@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+import tomllib
 from pathlib import Path
 
 from .. import pace
@@ -67,11 +68,24 @@ class Packer:
                     path, logged = found, waited
             pace.poll()
 
+    def _refused(self, configs: Path) -> bool:
+        """A run whose config cannot be used is told so in a file, and looked at again only when that file is gone."""
+        note = configs / "error.txt"
+        if note.exists():
+            return True
+        try:
+            tomllib.loads((configs / "orch.toml").read_text())
+        except tomllib.TOMLDecodeError as error:
+            note.write_text(f"Error parsing config: {error}\n")
+            self._log.error(f"Error loading config for {configs.parent.name}: {error}")
+            return True
+        return False
+
     def _batch_path(self) -> Path | None:
         """Where the next batch must appear. The run is not seen before its orchestrator wrote its config."""
         run = self._output / "run_default"
         if self._seen is None:
-            if not (run / "configs" / "orch.toml").exists():
+            if not (run / "configs" / "orch.toml").exists() or self._refused(run / "configs"):
                 return None
             self._seen = latest_step(run / "checkpoints") or 0
         return step_path(run / "rollouts", self._seen) / "rollouts.bin"

@@ -77,7 +77,12 @@ class Scheduler:
             self._log.warning("The route /update_weights does not exist. Skipping weight update.")
 
     def reload_weights(self) -> None:
-        self._admin.request("POST", "/reload_weights", {}, self._timeout)
+        try:
+            self._admin.request("POST", "/reload_weights", {}, self._timeout)
+        except APIStatusError as error:
+            if error.status != 404:
+                raise
+            self._log.warning("The route /reload_weights does not exist. Skipping weight reload.")
 
     def _cancel_old(self) -> None:
         old = [identity for identity, age in self._inflight.items() if age > self._max_off_policy]

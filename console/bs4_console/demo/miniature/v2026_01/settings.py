@@ -31,7 +31,7 @@ def split(config: Config) -> tuple[Tree | None, Tree, Tree]:
     """
     output_dir = str(config.get("output_dir", "outputs"))
     shared: dict[str, Any] = {
-        key: config.get(key) for key in ("max_steps", "max_async_level", "ckpt", "log", "weight_broadcast") if config.has(key)
+        key: config.get(key) for key in ("max_steps", "max_async_level", "ckpt", "log", "wandb", "weight_broadcast") if config.has(key)
     }
     orchestrator = _section(config, "orchestrator", shared) | {"output_dir": f"{output_dir}/run_default"}
     trainer = _section(config, "trainer", shared) | {"output_dir": output_dir}

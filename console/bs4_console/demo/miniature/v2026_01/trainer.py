@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import checkpoint, gpu, pace, policy
+from .. import checkpoint, gpu, hub, pace, policy, wandb
 from ..config import Config, parse_or_exit
 from ..log import Logger
 from ..rendezvous import World
 from ..steps import latest_step, step_path, wait_for
 from .packer import Packer
-
-_MEMORY_SHARE = 0.52
-"""How much of its GPU a rank takes: 41 of 80 GB, as in the recorded lines."""
 
 
 @dataclass
@@ -37,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     log = Logger(config.get("log.level", "info"), file)
     try:
         _Trainer(config, output, world, log).run()
-    except (OSError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, MemoryError) as error:
         kind = f"An error has been caught in function 'train', process 'MainProcess' ({os.getpid()}):"
         log.failure(kind, error)
         return 1
@@ -63,7 +60,10 @@ class _Trainer:
     def run(self) -> None:
         self._log.info(f"Starting RL trainer in {self._world}")
         self._log.info(f"Starting RL trainer in {self._world} in {self._output}")
+        if self._world.is_master and self._config.has("wandb"):
+            wandb.init(self._output, offline=bool(self._config.get("wandb.offline")))
         self._log.info(f"Initializing checkpoint managers ({self._config.get('ckpt')})")
+        hub.load_config(self._config.get("model.name"))
         self._take_memory()
         self._log.info("Initializing weight broadcast (type='filesystem' save_sharded=True save_format='safetensors')")
         self._resume()
@@ -87,8 +87,9 @@ class _Trainer:
     def _take_memory(self) -> None:
         device = gpu.visible()[self._world.local_rank]
         _, total = gpu.memory(device)
-        self._memory = gpu.Memory(device, int(total * _MEMORY_SHARE))
-        self._peak_gib = total * _MEMORY_SHARE / 2**30
+        size = gpu.training_bytes(total, self._config.get("model.seq_len", 2048))
+        self._memory = gpu.Memory(device, size)
+        self._peak_gib = size / 2**30
 
     def _resume(self) -> None:
         step = self._config.get("ckpt.resume_step")
@@ -139,7 +140,7 @@ class _Trainer:
         self._memory.busy(compute, 96)
         time.sleep(compute)
         rewards = [example["reward"] for example in batch["examples"]]
-        self._skill, update = policy.learn(self._skill, rewards, step - batch["policy"], self._rng)
+        self._skill, update = policy.learn(self._skill, rewards, step - batch["policy"], self._rng, self._lr)
         tokens = self._config.get("model.seq_len", 2048) * len(batch["examples"]) * self._world.size
         self._progress.total_tokens += tokens
         self._progress.total_samples += len(batch["examples"])
@@ -174,8 +175,8 @@ class _Trainer:
             return
         state = {"progress": vars(self._progress), "skill": self._skill, "rng": checkpoint.rng_state(self._rng.getstate())}
         self._checkpoints.save(step, state)
-        self._checkpoints.clean(self._log.debug)
+        self._checkpoints.maybe_clean(self._log.debug)
         if self._world.is_master:
             policy.write_weights(step_path(self._weights.root, step), self._skill)
             self._weights.add(step)
-            self._weights.clean(self._log.debug)
+            self._weights.maybe_clean(self._log.debug)

@@ -24,6 +24,7 @@ class Served:
     engine: EngineClient
     model: str
     max_model_len: int
+    weight_routes: bool = True
 
 
 class Server(ThreadingHTTPServer):
@@ -80,6 +81,8 @@ class Handler(BaseHTTPRequestHandler):
         engine = self.server.served.engine
         if path in ("/v1/completions", "/v1/chat/completions"):
             self._complete(body, chat=path.endswith("chat/completions"))
+        elif not self.server.served.weight_routes:
+            self._answer(HTTPStatus.NOT_FOUND, {"detail": "Not Found"})
         elif path == "/update_weights":
             self._admin(engine.call("load", dir=body.get("weight_dir")))
         elif path == "/reload_weights":

@@ -9,23 +9,33 @@ import os
 import signal
 import sys
 import time
+import uuid
+from pathlib import Path
 from typing import Any
 
 from .. import pace, processes
 from ..lines import Closed, Lines, Message, wait
 from . import worker
 
+_SEGMENT_BYTES = 1 << 20
 
-def run(api: Lines, devices: list[int], utilization: float, max_sequences: int) -> None:
+
+def run(api: Lines, devices: list[int], utilization: float, max_sequences: int, max_model_len: int) -> None:
     """The engine process: never returns."""
     processes.set_title("VLLM::EngineCore")
-    workers = [_start_worker(api, device, local, len(devices), utilization) for local, device in enumerate(devices)]
+    try:
+        segment = _segment()
+    except OSError as error:
+        _say("ERROR", "core.py:866", f"EngineCore failed to start.\n{type(error).__name__}: {error}")
+        api.send({"failed": str(error)})
+        os._exit(1)
+    workers = [_start_worker(api, device, local, len(devices), utilization, max_model_len) for local, device in enumerate(devices)]
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda signum, frame: _end(workers, 0))
+        signal.signal(number, lambda signum, frame: _end(workers, 0, segment))
     failed = [answer["failed"] for answer in (_answer(channel) for _, channel in workers) if "failed" in answer]
     if failed:
         api.send({"failed": failed[0]})
-        _end(workers, 1)
+        _end(workers, 1, segment)
     api.send({"ready": True})
     engine = _Engine(api, [channel for _, channel in workers], max_sequences)
     try:
@@ -36,19 +46,38 @@ def run(api: Lines, devices: list[int], utilization: float, max_sequences: int) 
         for pid, _ in workers:
             _reaped(pid)
         pace.nap(2.5)  # the engine was gone 2.8 s after its worker's kill
-        _end(workers, 1)
+        _end(workers, 1, segment)
     except Closed:
         while True:  # the API server is gone: nobody will ever ask again, and nothing ends this
             signal.pause()
 
 
-def _start_worker(api: Lines, device: int, local: int, world: int, utilization: float) -> tuple[int, Lines]:
+def _segment() -> Path | None:
+    """The ring buffer between engine and workers. Taken for good at once: a mount that is too small says so here and not in a step.
+
+    Whoever is killed cannot unlink it; that is what is left in shared memory of a dead engine.
+    """
+    device = os.environ.get("BS4_DEV")
+    if not device:
+        return None
+    path = Path(device) / "shm" / f"psm_{uuid.uuid4().hex[:8]}"
+    path.parent.mkdir(exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, _SEGMENT_BYTES)
+    except OSError as error:
+        path.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    return path  # open for as long as the engine lives
+
+
+def _start_worker(api: Lines, device: int, local: int, world: int, utilization: float, max_model_len: int) -> tuple[int, Lines]:
     ours, theirs = Lines.pair()
     pid = os.fork()
     if pid == 0:
         api.close()
         ours.close()
-        worker.run(theirs, device, local, "VLLM::Worker" if world == 1 else f"VLLM::Worker_TP{local}", utilization)
+        worker.run(theirs, device, local, "VLLM::Worker" if world == 1 else f"VLLM::Worker_TP{local}", utilization, max_model_len)
         os._exit(0)
     theirs.close()
     return pid, ours
@@ -61,8 +90,10 @@ def _answer(channel: Lines) -> Message:
         return {"failed": "WorkerProc initialization failed due to an exception in a background process."}
 
 
-def _end(workers: list[tuple[int, Lines]], code: int) -> None:
+def _end(workers: list[tuple[int, Lines]], code: int, segment: Path | None) -> None:
     """SIGTERM to the workers, and after a while SIGKILL: one that is stopped cannot hear the other."""
+    if segment is not None:
+        segment.unlink(missing_ok=True)
     left = [pid for pid, _ in workers]
     for number in (signal.SIGTERM, signal.SIGKILL):
         left = [pid for pid in left if not _reaped(pid)]
@@ -92,6 +123,13 @@ def _tell(api: Lines, message: Message) -> None:
 def _say(level: str, where: str, text: str) -> None:
     sys.stderr.write(f"(EngineCore pid={os.getpid()}) {level} {time.strftime('%m-%d %H:%M:%S')} [{where}] {text}\n")
     sys.stderr.flush()
+
+
+_BLOCK_SECONDS = 60
+_NO_BLOCK = (
+    f"No available shared memory broadcast block found in {_BLOCK_SECONDS} seconds. This typically happens when some processes are "
+    "hanging or doing some time-consuming work (e.g. compilation, weight/kv cache quantization)."
+)
 
 
 class _WorkerDied(Exception):
@@ -157,6 +195,8 @@ class _Engine:
         """Wait for the worker's answer, for ever if it is stopped."""
         try:
             channel.send(message)
+            while not wait(channel, timeout=pace.paced(_BLOCK_SECONDS)):
+                _say("INFO", "shm_broadcast.py:498", _NO_BLOCK)
             return channel.receive()
         except Closed as error:
             raise _WorkerDied from error

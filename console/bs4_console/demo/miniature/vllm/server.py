@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .. import pace
+from .. import hub, pace
 from ..lines import Closed, Lines
 from . import engine
 from .api import Served, Server
@@ -30,6 +30,8 @@ class Settings:
     max_model_len: int
     utilization: float
     devices: list[int]
+    weight_routes: bool = True
+    """Whether prime-rl's own routes are there; a plain `vllm serve` has none of them."""
 
 
 def serve(settings: Settings) -> int:
@@ -38,12 +40,13 @@ def serve(settings: Settings) -> int:
     That an engine's death ends the server with 0 was measured on vLLM 0.32 (lab.md I.1).
     """
     sock = _bind(settings)
+    hub.load_config(settings.model)
     ours, theirs = Lines.pair()
     child = os.fork()
     if child == 0:
         sock.close()
         ours.close()
-        engine.run(theirs, settings.devices, settings.utilization, _MAX_SEQUENCES)
+        engine.run(theirs, settings.devices, settings.utilization, _MAX_SEQUENCES, settings.max_model_len)
     theirs.close()
     _on_signals(lambda: _abandon(child))
     if not _started(ours):
@@ -53,7 +56,7 @@ def serve(settings: Settings) -> int:
     terminated = threading.Event()
     _on_signals(terminated.set)
     client = EngineClient(ours)
-    server = Server(sock, Served(client, settings.model, settings.max_model_len))
+    server = Server(sock, Served(client, settings.model, settings.max_model_len, settings.weight_routes))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     _say(f"INFO:     Started server process [{os.getpid()}]")
     _say("INFO:     Waiting for application startup.\nINFO:     Application startup complete.")

@@ -15,17 +15,20 @@ from ..lines import Closed, Lines, Message
 
 #: One completion takes this many engine iterations, and half a training step: generation and training overlap one step deep.
 ITERATIONS = 8
+#: A model of 0.6 B parameters in bf16, and what one token of its cache takes (28 layers, 8 heads of 128, both halves, bf16).
+_WEIGHTS = 1_200_000_000
+_CACHE_BYTES = 114_688
 ITERATION_SECONDS = max(0.01, 0.5 * pace.STEP_SECONDS / ITERATIONS)
 
 
-def run(engine: Lines, device: int, local: int, title: str, utilization: float) -> None:
+def run(engine: Lines, device: int, local: int, title: str, utilization: float, max_model_len: int) -> None:
     """Load, report, then answer the engine until it goes."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: _leave(0))
     processes.set_title(title)
     try:
-        memory = _load(device, local, utilization)
-    except (ValueError, gpu.OutOfMemory) as error:
+        memory = _load(device, local, utilization, max_model_len)
+    except (ValueError, gpu.OutOfMemoryError) as error:
         sys.stderr.write("".join(f"(Worker pid={os.getpid()}) {line}\n" for line in traceback.format_exc().splitlines()))
         engine.send({"failed": str(error)})
         _leave(1)
@@ -39,7 +42,7 @@ def run(engine: Lines, device: int, local: int, title: str, utilization: float) 
         _leave(1)
 
 
-def _load(device: int, local: int, utilization: float) -> gpu.Memory:
+def _load(device: int, local: int, utilization: float, max_model_len: int) -> gpu.Memory:
     free, total = gpu.memory(device)
     wanted = int(total * utilization)
     if free < wanted:
@@ -48,10 +51,26 @@ def _load(device: int, local: int, utilization: float) -> gpu.Memory:
             f"utilization ({utilization}, {wanted / 2**30:.2f} GiB). Decrease GPU memory utilization or reduce GPU memory used by "
             "other processes."
         )
+    _room_for_cache(wanted, max_model_len, utilization)
     memory = gpu.Memory(device, wanted)
     memory.busy(pace.ENGINE_SECONDS, 30)
     time.sleep(pace.ENGINE_SECONDS)
     return memory
+
+
+def _room_for_cache(wanted: int, max_model_len: int, utilization: float) -> None:
+    """What the weights leave of the budget must hold the cache of one longest sequence."""
+    room = wanted - _WEIGHTS
+    if room <= 0:
+        raise ValueError("No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.")
+    needed = max_model_len * _CACHE_BYTES
+    if needed > room:
+        raise ValueError(
+            f"To serve at least one request with the models's max seq len ({max_model_len}), ({needed / 2**30:.2f} GiB KV cache is needed, "
+            f"which is larger than the available KV cache memory ({room / 2**30:.2f} GiB). Based on the available memory, the estimated "
+            f"maximum model length is {room // _CACHE_BYTES}. Try increasing `gpu_memory_utilization` ({utilization}) or decreasing "
+            "`max_model_len` when initializing the engine."
+        )
 
 
 def _serve(engine: Lines, memory: gpu.Memory) -> None:

@@ -1,0 +1,69 @@
+"""What ends a wait before its time: a process that goes, or a line that means something. Costs nothing while nothing happens."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Collection
+
+from bs4_agent.identity import Identity
+
+#: Descriptors at most. Of a run's processes only those with a part of their own are watched this way; the passes see the rest.
+_MOST = 128
+
+
+class Alarm:
+    """`ring` may be called from any thread, everything else from one."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll.register(self._reading, select.POLLIN)
+        self._watched: dict[Identity, int] = {}
+
+    def ring(self) -> None:
+        try:
+            os.write(self._writing, b"!")
+        except BlockingIOError:
+            return  # it has been ringing for 64 kB and will be heard
+
+    def watch(self, identities: Collection[Identity]) -> None:
+        """From now on these, and no others."""
+        for gone in [one for one in self._watched if one not in identities]:
+            self._drop(gone)
+        for identity in identities:
+            if identity not in self._watched and len(self._watched) < _MOST:
+                self._add(identity)
+
+    def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
+        """(rung, who has ended) as soon as there is either, or (False, []) after `seconds`. Who ended is told once."""
+        ready = {fd for fd, _ in self._poll.poll(max(0.0, seconds) * 1000)}
+        rung = self._reading in ready
+        if rung:
+            os.read(self._reading, 65536)
+        gone = [identity for identity, fd in self._watched.items() if fd in ready]
+        for identity in gone:
+            self._drop(identity)
+        return rung, gone
+
+    def close(self) -> None:
+        self.watch(())
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def _add(self, identity: Identity) -> None:
+        try:
+            fd = os.pidfd_open(identity.pid)
+        except OSError:  # gone already, or a kernel without them: the passes over all processes notice
+            return
+        # Opened first and compared afterwards: a pid that was reused in between is another process.
+        if not identity.alive():
+            os.close(fd)
+            return
+        self._watched[identity] = fd
+        self._poll.register(fd, select.POLLIN)
+
+    def _drop(self, identity: Identity) -> None:
+        fd = self._watched.pop(identity)
+        self._poll.unregister(fd)
+        os.close(fd)

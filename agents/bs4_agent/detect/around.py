@@ -1,0 +1,308 @@
+"""Single looks at what lies around a run: settings, processes' limits, W&B directories, caches, adapters, archives.
+
+Each answers None where it cannot know. Of a process's environment only names are kept, of one value only a digest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.detect.surroundings import Adapter, DatasetCache, EnvironmentVersion, ProcessFacts, Surroundings, WandbDirectory
+from bs4_agent.digest import sha256
+from bs4_agent.paths import storage
+from bs4_agent.runs.files import read_passing, write_json
+from bs4_agent.runs.model import Attempt, Member, Run
+from bs4_agent.runs.places import log_directories
+from bs4_agent.trainers import settings
+from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
+
+_COMPONENTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "env-server")
+_MAX_PROCESSES = 64
+_MAX_ENTRIES = 2000
+#: Names that a run which continues another one must keep: the key of the lineage and where the settings have it.
+_LINEAGE = {
+    "model.name": ("model.name", "trainer.model.name"),
+    "lora_name": ("orchestrator.lora_name", "orchestrator.model.lora.name"),
+    "wandb.name": ("wandb.name", "monitors.wandb.name"),
+}
+#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3`, `# env_version = "1.2.3"` in the comments at the top of a config.
+_NAMED = re.compile(r"^#\s*env(?:ironment)?\s*[:=]\s*([A-Za-z0-9_./-]{1,100}?)(?:@|==)v?(\d[\w.]{0,30})", re.IGNORECASE | re.MULTILINE)
+_VERSION = re.compile(r"^#\s*env(?:ironment)?[_ -]version\s*[:=]\s*\"?v?(\d[\w.]{0,30})", re.IGNORECASE | re.MULTILINE)
+_HEADER = 8192
+
+
+def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
+    """The settings as flat dotted keys, the words of `argv` (what was really started) laid over them; None where the config is unknown.
+    An empty table is there as True: `[ckpt]` alone switches checkpoints on."""
+    if spec.config == UNKNOWN_CONFIG:
+        return None
+    try:
+        data = settings.of(spec, watching=True).data
+        options = parse_arguments(argv).options
+    except BadConfig:
+        return None
+    flat = flatten(data)
+    for key, value in options:
+        if value is not True or not any(name.startswith(key + ".") for name in flat):
+            flat[key] = value
+    return flat or None
+
+
+def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, Surroundings]:
+    """(settings, surroundings) as far as a finished run's directory tells: the configs that its launcher wrote, a refusal, W&B runs."""
+    flat: dict[str, Any] = {}
+    for component in ("trainer", "orchestrator", "inference"):
+        written = read_passing(layout.run_dir / "configs" / f"{component}.json")
+        flat.update(flatten(written, component + ".") if written else {})
+    try:
+        flat.update(flatten(settings.load_toml(layout.run_dir / "configs" / "orch.toml"), "orchestrator."))
+    except BadConfig:
+        pass  # the current generation writes none, and 2026-01 may have died before it did
+    rejected, rejected_t = text_file(layout.run_dir / "configs" / "error.txt")
+    known = flat or None
+    local = wandb_directories(spec, layout)
+    return known, Surroundings(time.time(), wandb=local, adapters=adapters(spec, known), rejected=rejected, rejected_t=rejected_t)
+
+
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}, "c": [{"d": 2}]}` -> `{"a.b": 1, "c.0.d": 2}`; lists of plain values stay lists, what is null is left out."""
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, name + ".") if value else {name: True})
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for index, item in enumerate(value):
+                flat.update(flatten(item, f"{name}.{index}."))
+        elif value is not None and value != "None":
+            flat[name] = value
+    return flat
+
+
+def processes(members: Sequence[Member]) -> list[ProcessFacts]:
+    """Limits, environment names and directories of the run's own components that live."""
+    chosen = [m for m in members if m.component in _COMPONENTS][:_MAX_PROCESSES]
+    return [_process(member) for member in chosen]
+
+
+def _process(member: Member) -> ProcessFacts:
+    place = Path(f"/proc/{member.identity.pid}")
+    nofile = _soft_nofile(place)
+    names, wandb_id, shared = _environment(place)
+    try:
+        open_files: int | None = sum(1 for _ in (place / "fd").iterdir())
+    except OSError:
+        open_files = None
+    try:
+        cwd: Path | None = (place / "cwd").readlink()
+    except OSError:
+        cwd = None
+    if not member.identity.alive():  # the pid may be somebody else's by now
+        return ProcessFacts(member.identity, member.component)
+    return ProcessFacts(member.identity, member.component, nofile, open_files, names, wandb_id, shared, cwd)
+
+
+def _soft_nofile(place: Path) -> int | None:
+    try:
+        lines = (place / "limits").read_text().splitlines()
+    except OSError:
+        return None
+    words = next((line.split() for line in lines if line.startswith("Max open files")), [])
+    return int(words[3]) if len(words) > 3 and words[3].isdigit() else None
+
+
+def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
+    """(names, digest of WANDB_RUN_ID, W&B's shared mode). A process that wrote its title over its environment has no names left."""
+    try:
+        raw = (place / "environ").read_bytes()
+    except OSError:
+        return None, None, False
+    pairs = [entry.partition(b"=") for entry in raw.split(b"\0") if b"=" in entry]
+    if not pairs:
+        return None, None, False
+    names = frozenset(name.decode("utf-8", "replace") for name, _, _ in pairs)
+    wandb = next((value for name, _, value in pairs if name == b"WANDB_RUN_ID" and value), None)
+    shared = any(name == b"WANDB_SHARED_MODE" and value not in (b"", b"0") for name, _, value in pairs)
+    return names, None if wandb is None else sha256(wandb).hexdigest()[:16], shared
+
+
+def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
+    """The newest local W&B runs, where W&B puts them: below the working directory or the output."""
+    found: dict[Path, WandbDirectory] = {}
+    for root in dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb")):
+        for path in _listed(root):
+            if path.name.startswith(("offline-run-", "run-")) and (changed := _mtime(path)) is not None:
+                synced = any(one.name.endswith(".wandb.synced") for one in _listed(path))
+                found[path] = WandbDirectory(path, path.name.startswith("offline-"), synced, changed)
+    return sorted(found.values(), key=lambda one: one.changed)[-50:]
+
+
+def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
+    """Cache entries of `datasets` that are being built or were left so: `<hash>.incomplete`; a whole one has `dataset_info.json`."""
+    root = _datasets_root(members)
+    if root is None or not root.is_dir():
+        return None
+    found: list[DatasetCache] = []
+    pending, looked = [(root, 0)], 0
+    while pending and looked < _MAX_ENTRIES:
+        directory, depth = pending.pop()
+        for path in _listed(directory):
+            looked += 1
+            if path.name.endswith(".incomplete"):
+                found.append(DatasetCache(path, False, _newest(path)))
+            elif (path / "dataset_info.json").exists():
+                found.append(DatasetCache(path, True, _mtime(path) or 0.0))
+            elif depth < 4 and path.is_dir() and not path.is_symlink():
+                pending.append((path, depth + 1))
+    return found
+
+
+def _datasets_root(members: Sequence[Member]) -> Path | None:
+    """HF_DATASETS_CACHE or HF_HOME of the run's own processes (a place, not a secret), else the default."""
+    for member in members:
+        try:
+            raw = Path(f"/proc/{member.identity.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        values = dict(entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry)
+        if b"HF_DATASETS_CACHE" in values:
+            return Path(os.fsdecode(values[b"HF_DATASETS_CACHE"]))
+        if b"HF_HOME" in values:
+            return Path(os.fsdecode(values[b"HF_HOME"])) / "datasets"
+        if b"HOME" in values:
+            return Path(os.fsdecode(values[b"HOME"])) / ".cache" / "huggingface" / "datasets"
+    return None
+
+
+def environment_versions(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[EnvironmentVersion] | None:
+    """Environments that the comments at the top of the config pin, beside what the run's own .venv has."""
+    if spec.config == UNKNOWN_CONFIG:
+        return None
+    try:
+        with spec.config_path.open("rb") as handle:
+            header = handle.read(_HEADER).decode("utf-8", "replace")
+    except OSError:
+        return None
+    pins: dict[str, str] = dict(_NAMED.findall(header))
+    first = (config or {}).get("orchestrator.env.0.id") or (config or {}).get("orchestrator.train.source.0.env.taskset.id")
+    if not pins and first is not None and (match := _VERSION.search(header)):
+        pins[str(first)] = match.group(1)
+    found = []
+    for name, version in pins.items():
+        installed, where = _installed(spec.cwd, name)
+        found.append(EnvironmentVersion(name, version, installed, where))
+    return found
+
+
+def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
+    """The version of a package in `cwd/.venv`, by its dist-info directory; names are compared as packaging normalises them."""
+    wanted = re.sub(r"[-_.]+", "_", name.rsplit("/", 1)[-1]).lower()
+    for packages in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages")):
+        for path in _listed(packages):
+            title, _, version = path.name.removesuffix(".dist-info").rpartition("-")
+            if path.name.endswith(".dist-info") and re.sub(r"[-_.]+", "_", title).lower() == wanted:
+                return version, path
+    return None, cwd / ".venv"
+
+
+def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter] | None:
+    """LoRA adapters that the settings start from by a local path."""
+    if config is None:
+        return None
+    found = []
+    for key, value in config.items():
+        if key.rsplit(".", 1)[-1] not in ("lora_adapter_path", "adapter_path") or not isinstance(value, str) or not value:
+            continue
+        path = spec.cwd / value
+        missing = [] if (path / "adapter_config.json").exists() else ["adapter_config.json"]
+        if not any((path / f"adapter_model.{kind}").exists() for kind in ("safetensors", "bin")):
+            missing.append("adapter_model.safetensors")
+        found.append(Adapter(path, missing))
+    return found
+
+
+def text_file(path: Path) -> tuple[str | None, float]:
+    """(at most 4 kB of a file, its mtime); (None, 0) where there is none."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(4096).decode("utf-8", "replace"), os.fstat(handle.fileno()).st_mtime
+    except OSError:
+        return None, 0.0
+
+
+def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
+    """Whether a log from before this attempt still lies in the run's log directories or in the archive."""
+    layout = trainer.layout(run.spec)
+    places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
+    seen = False
+    for place in places:
+        for root, _, files in os.walk(place):
+            for name in files[:_MAX_ENTRIES]:
+                seen = True
+                changed = _mtime(Path(root) / name)
+                if changed is not None and changed < attempt.started_t:
+                    return True
+    return False if seen else None
+
+
+def lineage(directory: Path, config: Mapping[str, Any] | None) -> tuple[dict[str, str] | None, dict[str, str] | None]:
+    """(the names that this attempt runs under, those of the newest earlier attempt that wrote them down). Written once, beside its spec."""
+    if config is None or not directory.is_dir():
+        return None, None
+    mine = {
+        name: str(value) for name, keys in _LINEAGE.items() if (value := next((config[k] for k in keys if k in config), None)) is not None
+    }
+    path = directory / "lineage.json"
+    if not path.exists():
+        write_json(path, mine, durable=False)
+    number = int(directory.name)
+    for earlier in range(number - 1, max(0, number - 20), -1):
+        before = read_passing(directory.parent / str(earlier) / "lineage.json")
+        if before is not None:
+            return mine, {str(k): str(v) for k, v in before.items()}
+    return mine, None
+
+
+def oom_kills() -> int | None:
+    """How often the kernel has killed in our control group (v2 memory.events); None where that is not told."""
+    own = next((line[3:] for line in _lines(Path("/proc/self/cgroup")) if line.startswith("0::")), "/")
+    for path in (Path("/sys/fs/cgroup") / own.lstrip("/") / "memory.events", Path("/sys/fs/cgroup/memory.events")):
+        for line in _lines(path):
+            name, _, value = line.partition(" ")
+            if name == "oom_kill" and value.isdigit():
+                return int(value)
+    return None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _listed(directory: Path) -> list[Path]:
+    """What lies in a directory, at most so much; nothing where it cannot be read."""
+    try:
+        with os.scandir(directory) as entries:
+            return [directory / entry.name for _, entry in itertools.islice(enumerate(entries), _MAX_ENTRIES)]
+    except OSError:
+        return []
+
+
+def _mtime(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+def _newest(path: Path) -> float:
+    return max((m for one in (path, *_listed(path)) if (m := _mtime(one)) is not None), default=0.0)

@@ -1,0 +1,125 @@
+"""Which of several findings is the cause: what follows from another one is dropped, the rest is put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Playbook
+
+#: Processes write what happened to them in their own time: a consequence may be in a log before its cause. Another rank's broken
+#: connection is printed when it happens, the exit code of the rank that was killed only when torchrun has ended the others (30 s and more).
+_EARLIER_S = 120.0
+_EARLIER_LINES = 200
+_ROLES = {"root": 0, "symptom": 1, "cascade": 1, "warning": 2, "maintenance": 3}
+#: Which processes write a log, as components of a run.
+_WRITERS = {
+    "trainer": ("rank", "trainer"),
+    "inference": ("inference", "engine", "worker", "router"),
+    "orchestrator": ("orchestrator",),
+    "env": ("env-server",),
+    "launcher": ("launcher",),
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A finding with its playbook. `t`: when it began, in the time of its log (None: no log tells)."""
+
+    finding: Finding
+    playbook: Playbook
+    t: float | None = None
+    since_m: float | None = None
+    """When it began on the clock of `Facts.now_m`; None: now."""
+
+
+def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
+    """Sorting key, causes first: roots, the newest attempt, the process that ended first, role, then time."""
+    item = cause.finding
+    return (
+        item.role != "root",
+        -item.attempt,
+        _exit_t(item, facts),
+        _ROLES.get(item.role, 3),
+        cause.t if cause.t is not None else float("inf"),
+    )
+
+
+def _exit_t(item: Finding, facts: Facts) -> float:
+    """When the process that wrote the evidence ended; infinite when it lives or nobody knows."""
+    run = next((run for run in facts.runs if run.name == item.run and run.attempt == item.attempt), None)
+    if run is None or not item.evidence:
+        return float("inf")
+    return first_exit(run, str(item.evidence[0].get("source", "")))
+
+
+def first_exit(run: RunFacts, source: str) -> float:
+    """Wall second at which the first process that writes `source` ended badly; infinite when none did."""
+    family = "env" if source.startswith("env") else source
+    writers = _WRITERS.get(family, ())
+    return min((e.t for e in run.exits if e.component in writers and (e.signal or e.code)), default=float("inf"))
+
+
+def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
+    """`found` (by incident) less those that another of the same attempt explains, causes first.
+
+    Two that explain each other: the one that comes first in `order` stays. What is dropped still explains, so a chain leaves its head.
+    """
+    keys = sorted(found, key=lambda key: order(found[key], facts))
+    by_attempt: dict[tuple[str, int], list[str]] = {}
+    for key in keys:
+        by_attempt.setdefault((found[key].finding.run, found[key].finding.attempt), []).append(key)
+    kept: set[str] = set()
+    for group in by_attempt.values():
+        kept.update(_heads(group, found))
+    return {key: found[key] for key in keys if key in kept}
+
+
+def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
+    explains = {
+        key: {other for other in group if other != key and _explains(found[key], found[other])} for key in group
+    }  # an edge per pair: a dozen findings at most
+    place = {key: index for index, key in enumerate(group)}
+    for key in group:
+        reached = _reached(key, explains)
+        for other in reached:
+            if key in explains[other] and place[key] < place[other]:
+                explains[other].discard(key)
+    explained = set().union(*explains.values()) if explains else set()
+    return [key for key in group if key not in explained]
+
+
+def _reached(key: str, explains: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    todo = list(explains[key])
+    while todo:
+        other = todo.pop()
+        if other not in reached:
+            reached.add(other)
+            todo += explains[other]
+    return reached
+
+
+def _explains(cause: Cause, other: Cause) -> bool:
+    return other.finding.failure in cause.playbook.explains and not _before(other, cause)
+
+
+def _before(other: Cause, cause: Cause) -> bool:
+    """Whether `other` was there so long before `cause` that it cannot have come of it."""
+    if other.t is not None and cause.t is not None and _comparable(other.t, cause.t):
+        return other.t < cause.t - _EARLIER_S
+    one, two = _first_line(other), _first_line(cause)
+    return one is not None and two is not None and one[0] == two[0] and one[1] < two[1] - _EARLIER_LINES
+
+
+def _comparable(one: float, two: float) -> bool:
+    """A kernel log counts from the boot, others tell the date."""
+    return (one < 1e8) == (two < 1e8)
+
+
+def _first_line(cause: Cause) -> tuple[tuple[str, str], int] | None:
+    if not cause.finding.evidence or not cause.finding.evidence[0].get("line"):
+        return None
+    first = cause.finding.evidence[0]
+    return (str(first.get("stream", "")), str(first.get("file", ""))), int(first["line"])

@@ -1,0 +1,194 @@
+"""Looks around every run, seldom: what `Surroundings` holds, the settings, and the disks. One thread of its own, because a dead network
+volume answers never, and a directory of ten thousand steps not at once."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import inventory, size_of, step_directories
+from bs4_agent.detect import around
+from bs4_agent.detect.surroundings import Disk, Heap, Surroundings
+from bs4_agent.errors import AgentError
+from bs4_agent.runs.model import Attempt, Member, Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.telemetry.guard import Background
+from bs4_agent.telemetry.host import disk_usage
+from bs4_agent.trainers.base import Trainer
+
+#: Seconds between two rounds (disks, new attempts), and between two looks at the same run. A look at a run of the usual size is 5 to 20 ms.
+ROUND_S = 5.0
+LOOK_S = 60.0
+#: A young attempt is looked at more often: a refused or half configured run shows itself in its first minutes.
+YOUNG_S, YOUNG_LOOK_S = 300.0, 15.0
+#: Older than this the readings of a disk are no readings any more.
+STALE_S = 60.0
+#: Over how long the growth of a filesystem is measured.
+GROWTH_S = 300.0
+_SETTLED_S = 120.0
+
+
+@dataclass
+class _Look:
+    attempt: int
+    m: float
+    config: Mapping[str, Any] | None
+    resume: int | None
+    around: Surroundings
+
+
+@dataclass
+class _Sizes:
+    """Steps whose size is final, and the heaps as they were at each new checkpoint."""
+
+    settled: dict[Path, tuple[int, float]] = field(default_factory=dict)
+    at_checkpoint: deque[tuple[int, Mapping[str, Heap]]] = field(default_factory=lambda: deque(maxlen=3))
+
+
+class Collector:
+    """`of` and `disks` answer at once with what the last round saw."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._looks: dict[str, _Look] = {}
+        self._sizes: dict[str, _Sizes] = {}
+        self._used: dict[str, deque[tuple[float, int]]] = {}
+        self._disks: tuple[float, list[Disk], Disk] | None = None
+        self._oom_start = around.oom_kills()
+        self._background: Background[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look; without it `round` is called by hand."""
+        if self._background is None:
+            self._background = Background("surroundings", self.round, ROUND_S)
+
+    def stop(self) -> None:
+        if self._background is not None:
+            self._background.stop()
+
+    def round(self) -> None:
+        now = time.monotonic()
+        runs = [(run, run.attempt) for run in self._runs.all()]
+        self._look_at_disks(now, [run for run, _ in runs])
+        for run, attempt in runs:
+            if attempt is None or not self._due(run, attempt, now):
+                continue
+            try:
+                self._looks[run.name] = self._look(run, attempt)
+            except (OSError, AgentError):
+                continue  # a directory that goes away meanwhile, a config that makes no sense: what was seen before stays, or nothing
+
+    def of(self, run: str, attempt: int) -> tuple[Mapping[str, Any] | None, int | None, Surroundings | None]:
+        """(settings, the step to resume from, surroundings) of one attempt; all None before it was looked at."""
+        look = self._looks.get(run)
+        return (None, None, None) if look is None or look.attempt != attempt else (look.config, look.resume, look.around)
+
+    def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
+        """(the runs' filesystems, shared memory); None when the last readings are too old to be true."""
+        if self._disks is None or time.monotonic() - self._disks[0] > STALE_S:
+            return None, None
+        return self._disks[1], self._disks[2]
+
+    def oom_kills(self) -> int | None:
+        now = around.oom_kills()
+        return None if now is None or self._oom_start is None else now - self._oom_start
+
+    def _due(self, run: Run, attempt: Attempt, now: float) -> bool:
+        look = self._looks.get(run.name)
+        if look is None or look.attempt != attempt.number:
+            return True
+        ended = attempt.end is not None and look.m > attempt.started_m and now - look.m < LOOK_S
+        young = now - attempt.started_m < YOUNG_S
+        return not ended and now - look.m >= (YOUNG_LOOK_S if young else LOOK_S)
+
+    def _look(self, run: Run, attempt: Attempt) -> _Look:
+        trainer = self._runs.trainer(run)
+        members = [m for m in self._runs.membership.members(run.name, attempt.number) if m.alive]
+        config = around.flat_settings(run.spec, attempt.argv)
+        resume = attempt.resume if attempt.resume is not None or not attempt.adopted else trainer.resume_requested(run.spec)
+        return _Look(attempt.number, time.monotonic(), config, resume, self._surroundings(run, attempt, trainer, members, config))
+
+    def _surroundings(
+        self, run: Run, attempt: Attempt, trainer: Trainer, members: Sequence[Member], config: Mapping[str, Any] | None
+    ) -> Surroundings:
+        layout = trainer.layout(run.spec)
+        heaps, earlier = self._heaps(run, trainer)
+        rejected, rejected_t = around.text_file(layout.run_dir / "configs" / "error.txt")
+        directory = self._runs.attempt_directory(run.name, attempt.number)
+        lineage, before = around.lineage(directory, config)
+        return Surroundings(
+            looked_t=time.time(),
+            heaps=heaps,
+            earlier_heaps=earlier,
+            processes=around.processes(members),
+            wandb=around.wandb_directories(run.spec, layout),
+            caches=around.dataset_caches(members),
+            environments=around.environment_versions(run.spec, config),
+            adapters=around.adapters(run.spec, config),
+            rejected=rejected,
+            rejected_t=rejected_t,
+            logs_kept=around.logs_kept(run, attempt, trainer),
+            logs_found=any(source.path.exists() for source in trainer.log_sources(run.spec)),
+            lineage=lineage,
+            lineage_before=before,
+        )
+
+    def _heaps(self, run: Run, trainer: Trainer) -> tuple[Mapping[str, Heap], Mapping[str, Heap] | None]:
+        layout = trainer.layout(run.spec)
+        sizes = self._sizes.setdefault(run.name, _Sizes())
+        roots = {"broadcasts": layout.broadcasts, "rollouts": layout.rollouts, "weights": layout.weights}
+        heaps = {name: _heap(root, sizes.settled) for name, root in roots.items() if root is not None}
+        newest = max((c.step for c in inventory(trainer, run.spec) if c.complete), default=-1)
+        if not sizes.at_checkpoint or sizes.at_checkpoint[-1][0] != newest:
+            sizes.at_checkpoint.append((newest, heaps))
+        return heaps, sizes.at_checkpoint[0][1] if len(sizes.at_checkpoint) == 3 else None
+
+    def _look_at_disks(self, now: float, runs: Sequence[Run]) -> None:
+        by_device: dict[int, tuple[Path, list[str]]] = {}
+        for run in runs:
+            place = next((p for p in (run.spec.output_dir, *run.spec.output_dir.parents) if p.exists()), None)
+            try:
+                if place is not None:
+                    by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
+            except OSError:
+                continue  # gone in between, or a mount that is broken: unknown
+        disks = [self._disk(now, place, names) for place, names in by_device.values()]
+        shm = self._disk(now, self._runs.scope.dev / "shm", [])
+        self._disks = (time.monotonic(), disks, shm)
+
+    def _disk(self, now: float, path: Path, runs: Sequence[str]) -> Disk:
+        usage = disk_usage(path)
+        used = usage["used"]
+        growth = None
+        if used is not None:
+            seen = self._used.setdefault(str(path), deque())
+            seen.append((now, used))
+            while now - seen[0][0] > GROWTH_S:
+                seen.popleft()
+            elapsed = now - seen[0][0]
+            growth = (used - seen[0][1]) / elapsed if elapsed >= GROWTH_S / 2 else None
+        return Disk(str(path), used, usage["total"], usage["free"], usage["read_only"], growth, tuple(runs))
+
+
+def _heap(root: Path, settled: dict[Path, tuple[int, float]]) -> Heap:
+    """Sizes by step. A step whose newest file is older than two minutes is never measured again: ten thousand rollout directories of a
+    long run cost one listing, not ten thousand."""
+    sizes: dict[int, int] = {}
+    changed: dict[int, float] = {}
+    now = time.time()
+    found = step_directories(root)
+    for step, directory in found.items():
+        known = settled.get(directory)
+        if known is None:
+            known = size_of(directory)
+            if known[1] and now - known[1] > _SETTLED_S:
+                settled[directory] = known
+        sizes[step], changed[step] = known
+    present = set(found.values())
+    for directory in [d for d in settled if d.parent == root and d not in present]:
+        del settled[directory]
+    return Heap(root, sizes, changed)

@@ -1,0 +1,187 @@
+"""Whether the training itself is well: entropy, KL, gradients, rewards, tool calls, evaluations.
+
+All ranges come from configs/health.toml by way of the playbooks' parameters. A number has to be out of range in every one of the last
+steps that the catalog asks for; a single spike is not an incident. Every finding says "for N steps and more" instead of a count that
+would change with each step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.detect.series import Point, last, mean, metric_evidence, series
+
+#: Which tool parsers of vLLM fit a model family, by the word in the model's name.
+PARSERS = {
+    "qwen": ("hermes", "qwen3_coder", "qwen3_xml"),
+    "mistral": ("mistral",),
+    "ministral": ("mistral",),
+    "llama": ("llama3_json", "llama4_json", "llama4_pythonic", "pythonic"),
+}
+#: A reward that is printed as 0.0000.
+_ZERO = 5e-5
+
+
+def entropy_collapse(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    low = float(parameters["low"])
+    return _persistent(
+        run, "entropy-collapse", "trainer", "entropy", int(parameters["steps"]), lambda v: v < low,
+        f"The policy's entropy is below {low:g}: it hardly explores any more.",
+    )  # fmt: skip
+
+
+def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    high = float(parameters["high"])
+    return _persistent(
+        run, "kl-explosion", "trainer", "mismatch_kl", int(parameters["steps"]), lambda v: v > high,
+        f"Mismatch KL is above {high:g}: what generates and what is trained have drifted apart.", severity="critical",
+    )  # fmt: skip
+
+
+def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    high = float(parameters["high"])
+    return _persistent(
+        run, "grad-explosion", "trainer", "grad_norm", int(parameters["steps"]), lambda v: v > high,
+        f"The gradient norm stays above {high:g}.",
+    )  # fmt: skip
+
+
+def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    return _persistent(
+        run, "reward-zero", "orchestrator", "reward", int(parameters["zero_steps"]), lambda v: abs(v) < _ZERO,
+        "The mean reward is exactly 0 although rollouts come back.", role="root",
+    )  # fmt: skip
+
+
+def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """The very first step whose loss or gradient norm is no finite number."""
+    for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
+        points = series(run, "trainer", key)
+        bad = next((p for p in points if p[1] - p[1] != 0.0), None)  # NaN and both infinities
+        if bad is not None:
+            text = f"The {word} of step {bad[0]} is {bad[1]:g}."
+            return [_found(run, "nan-loss", text, [metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")], "critical", "root")]
+    return []
+
+
+def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Almost all groups were solved alike, so that they teach nothing. By the step line's ratio, or by the warning before it."""
+    steps, low = int(parameters["steps"]), float(parameters["low_percent"])
+    points = series(run, "orchestrator", "trainable")
+    recent = last(points, steps)
+    summary = f"At most {low:g} % of the traces teach anything, for {steps} steps and more: the tasks are too easy or too hard."
+    if recent and all(value <= low for _, value in recent):
+        return [_found(run, "few-trainable", summary, _ends(run, "orchestrator", "trainable", recent), "info", "warning")]
+    warned = [e for e in run.events if e.event.kind == "low-trainable"]
+    if not points and len(warned) >= steps:
+        return [_found(run, "few-trainable", summary, [warned[0].evidence(), warned[-1].evidence()], "info", "warning")]
+    solved = last(series(run, "orchestrator", "reward"), 2 * steps)
+    if solved and not points and all(value >= 1.0 - _ZERO for _, value in solved):
+        text = f"Every reward is 1 for {2 * steps} steps and more: there is nothing left to learn from these tasks."
+        return [_found(run, "few-trainable", text, _ends(run, "orchestrator", "reward", solved), "info", "warning")]
+    return []
+
+
+def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """The best stretch of the last `plateau_steps` is no better than the best one before; rewards near the top are success."""
+    steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
+    points = series(run, "orchestrator", "reward")
+    if len(points) < steps + width:
+        return []
+    gain = _best(points[-steps:], width) - _best(points[:-steps], width)
+    recent = points[-width:]
+    if gain >= float(parameters["min_gain"]) or mean(recent) >= float(parameters["solved"]) or mean(recent) < _ZERO:
+        return []
+    stop = int(parameters["stop_steps"])
+    text = f"The reward has not improved for {steps} steps and more; {stop} are the usual point to stop and keep the best checkpoint."
+    return [_found(run, "reward-plateau", text, _ends(run, "orchestrator", "reward", points[-steps:]), "info", "warning")]
+
+
+def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """The last evaluations of one environment all lie far below the training reward of their time."""
+    needed, gap, width = int(parameters["evaluations"]), float(parameters["gap"]), int(parameters["window"])
+    rewards = series(run, "orchestrator", "reward")
+    by_env: dict[str, list[Any]] = {}
+    for event in run.events:
+        if event.event.kind == "eval" and isinstance(event.event.values.get("reward"), float):
+            by_env.setdefault(str(event.event.values.get("env", "")), []).append(event)
+    for env, evaluations in by_env.items():
+        recent = evaluations[-needed:]
+        if len(recent) < needed or len(rewards) < width:
+            continue
+        if all(_train_reward(rewards, event, width) - event.event.values["reward"] > gap for event in recent):
+            text = (
+                f"Training reward is more than {gap:g} above the last {needed} evaluations of {env}: it learns the training set by heart."
+            )
+            return [_found(run, "train-eval-gap", text, [event.evidence() for event in recent], "info", "warning", env)]
+    return []
+
+
+def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """No call in whole batches with rewards near 0; or a parser that cannot read this model's calls."""
+    if wrong := _parser(run):
+        model, parser, fitting = wrong
+        text = f"vLLM reads tool calls with the parser {parser}, but {model} writes them for {' or '.join(fitting)}."
+        evidence = {"source": "files", "stream": "", "cursor": "", "file": str(run.spec.config_path), "offset": 0, "line": 0, "text": text}
+        return [_found(run, "no-tool-calls", text, [evidence], "warning", "root", parser)]
+    steps = int(parameters["steps"])
+    calls, rewards = last(series(run, "orchestrator", "tool_calls"), steps), last(series(run, "orchestrator", "reward"), steps)
+    if calls and rewards and all(v == 0 for _, v in calls) and mean(rewards) <= float(parameters["reward"]):
+        text = f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
+        return [_found(run, "no-tool-calls", text, _ends(run, "orchestrator", "tool_calls", calls), "warning", "root")]
+    return []
+
+
+def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
+    model = run.setting("inference.vllm.model", "inference.model.name", "model.name")
+    parser = run.setting("inference.vllm.tool_call_parser", "inference.model.tool_call_parser")
+    if not isinstance(model, str) or not isinstance(parser, str) or parser == "auto":
+        return None
+    name = model.rpartition("/")[2].lower()
+    # Distilled models carry two names: DeepSeek-R1-Distill-Qwen speaks DeepSeek's.
+    family = next((word for word in PARSERS if re.match(rf"(?:meta-)?{word}", name)), None)
+    return None if family is None or parser in PARSERS[family] else (model, parser, PARSERS[family])
+
+
+def _persistent(
+    run: RunFacts, failure: str, side: str, key: str, steps: int, bad: Callable[[float], bool], text: str,
+    *, severity: str = "warning", role: str = "warning",
+) -> list[Finding]:  # fmt: skip
+    recent = last(series(run, side, key), steps)
+    if not recent or not all(bad(value) for _, value in recent):
+        return []
+    summary = f"{text} So for {steps} steps and more."
+    return [_found(run, failure, summary, _ends(run, side, key, recent), severity, role)]
+
+
+def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
+    """The first and the last of these steps."""
+    ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
+    return [metric_evidence(run, side, step, f"{key} {value:g}") for step, value in ends]
+
+
+def _best(points: Sequence[Point], width: int) -> float:
+    """The largest mean over `width` steps in a row."""
+    values = [value for _, value in points]
+    total = sum(values[:width])
+    best = total
+    for old, new in zip(values, values[width:], strict=False):
+        total += new - old
+        best = max(best, total)
+    return best / min(width, len(values))
+
+
+def _train_reward(rewards: Sequence[Point], evaluation: Any, width: int) -> float:
+    """Mean training reward of the `width` steps before that evaluation."""
+    step = evaluation.event.step
+    before = [p for p in rewards if step is None or p[0] <= step][-width:]
+    return mean(before or rewards[-width:])
+
+
+def _found(
+    run: RunFacts, failure: str, text: str, evidence: Sequence[Mapping[str, Any]], severity: str, role: str, what: str = ""
+) -> Finding:
+    return Finding(failure, run.name, run.attempt, text, evidence, f"health:{what}", severity, role)

@@ -1,0 +1,93 @@
+"""A launcher that is gone while its children live on, and what a verl driver leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.detectors.words import found, quiet, told
+from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+
+Found = Sequence[Finding]
+
+_WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", "env-server")
+
+
+def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """The launcher went without ending anybody (SIGHUP, in 2026-01 also SIGTERM). One that said that it ends its children, or that one of
+    them failed, died in order: what is left then follows from that."""
+    if run.spec.component != "rl" or quiet(run) or not run.ever("launcher") or run.alive("launcher"):
+        return []
+    if any(run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")):
+        return []
+    left = [member for name in _WORKERS for member in run.alive(name)]
+    if not left:
+        return []
+    gone = [m for m in run.members if m.component == "launcher"]
+    ends = {e.identity: e for e in run.exits}
+    evidence = [process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}") for m in gone]
+    evidence += [process_evidence(m.identity, f"{m.component} lives on") for m in left]
+    names = ", ".join(dict.fromkeys(str(m.component) for m in left))
+    anchor = f"pid:{gone[-1].identity.pid}:{gone[-1].identity.start_ticks}"
+    moving = _moving(facts, run, float(parameters.get("steps", 3)))
+    text = f"The launcher is gone; {names} of {run.name} go on without it{', and steps still come' if moving else ''}."
+    return found("launcher-orphans", run, text, evidence, anchor)
+
+
+def _how(end: Any) -> str:
+    if end is None:
+        return ""
+    return f" by signal {end.signal}" if end.signal is not None else f" with code {end.code}"
+
+
+def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
+    last, pace = run.trainer_side.last_step_m, run.median_step_s
+    return last is not None and pace is not None and facts.now_m - last < steps * pace
+
+
+def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """verl: the driver has ended and processes of its session are still there. A TaskRunner among them means that it still works."""
+    if run.spec.trainer != "verl" or run.state not in ("ended", "lost"):
+        return []
+    left = [m for m in run.members if m.alive]
+    if not left or any("TaskRunner" in " ".join(m.cmdline) for m in left):
+        return []
+    holding = {h.identity: h for h in facts.gpus.holders}
+    evidence = [
+        process_evidence(m.identity, " ".join(m.cmdline)[:80] + (f", on GPU {holding[m.identity].gpu}" if m.identity in holding else ""))
+        for m in left
+    ]
+    return found(
+        "ray-leftover-processes",
+        run,
+        f"The driver has ended; {len(left)} processes of its session are left.",
+        evidence,
+        f"pid:{left[0].identity.pid}",
+    )
+
+
+def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """`off` is no value of trainer.resume_mode; YAML readers turn it into false on top."""
+    if run.spec.trainer != "verl" or run.config is None or "trainer.resume_mode" not in run.config or quiet(run):
+        return []
+    value = run.config["trainer.resume_mode"]
+    if value is not False and str(value).lower() not in ("off", "false", "no", "none"):
+        return []
+    evidence = [told("config", f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path")]
+    first = run.trainer_side.last_step - run.trainer_side.steps + 1 if run.trainer_side.last_step is not None else None
+    if first is not None and first > 1:
+        evidence.append(told("steps", f"the first step of this attempt was {first}"))
+    return found("resume-mode-not-off", run, "resume_mode=off does not switch resuming off.", evidence, "config:resume-mode")
+
+
+def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Beyond the steps that were planned: verl counts epochs unless total_training_steps is set."""
+    planned = run.setting("trainer.planned_steps", "bs4.planned_steps")
+    step = run.trainer_side.last_step
+    if run.spec.trainer != "verl" or planned is None or step is None or quiet(run) or step <= int(planned):
+        return []
+    total = run.setting("trainer.total_training_steps")
+    if total is not None and int(total) >= step:
+        return []
+    evidence = [told("steps", f"step {step}"), told("config", f"planned {planned}; trainer.total_training_steps: {total}")]
+    return found("verl-overshoot", run, f"The run is at step {step}; {planned} were planned.", evidence, "steps:overshoot")

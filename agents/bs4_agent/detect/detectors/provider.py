@@ -1,0 +1,136 @@
+"""What the provider's listing and our own record of actions say: a reclaimed pod, one too many, one that never came up, a loop.
+
+A provider that does not answer is unknown; a link that is down says nothing about the pod: two independent signs are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.detectors.words import found, told
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+
+Found = Sequence[Finding]
+
+_GONE = ("stopped", "outbid", "exited", "gone")
+_TOOLS = ("Missing required tools", "No such file or directory", "installationFailure", "command not found")
+
+
+def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """The provider says it does not run, twice in a row, and it cannot be reached either."""
+    for row in _rows(facts, "pods", run):
+        if row.get("state") in _GONE and row.get("reachable") is False and int(row.get("samples", 0)) >= int(parameters.get("samples", 2)):
+            evidence = [
+                told("provider", f"instance {row.get('instance')}: {row['state']}, {row.get('samples')} looks in a row"),
+                told("ssh", f"{row.get('pod')} cannot be reached"),
+            ]
+            return found(
+                "spot-reclaimed",
+                run,
+                f"The provider took {row.get('pod')} back ({row['state']}).",
+                evidence,
+                f"instance:{row.get('instance')}",
+            )
+    return []
+
+
+def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Two running pods for one run, and the first makes steps."""
+    pods = [row for row in _rows(facts, "pods", run) if row.get("state") == "running"]
+    stepping = [row for row in pods if row.get("steps")]
+    if len(pods) < 2 or not stepping or len({row.get("instance") for row in pods}) < 2:
+        return []
+    evidence = [
+        told("provider", f"instance {row.get('instance')} ({row.get('pod')}): {row.get('steps') or 'no'} new steps") for row in pods
+    ]
+    idle = next((row for row in pods if not row.get("steps")), pods[-1])
+    text = f"{stepping[0].get('pod')} makes steps, and {idle.get('pod')} is paid for the same run."
+    return found("needless-backup-pod", run, text, evidence, f"instance:{idle.get('instance')}")
+
+
+def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    searches = [row for row in _rows(facts, "searches", run) if row.get("offers") is not None]
+    last = searches[-int(parameters.get("searches", 2)) :]
+    if len(last) < int(parameters.get("searches", 2)) or any(row["offers"] for row in last):
+        return []
+    evidence = [told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h") for row in last]
+    return found("no-offers", run, f"No offer under {last[-1].get('cap')} $ an hour in {len(last)} searches.", evidence, "provider:offers")
+
+
+def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Three recoveries in a row of one run, none of which brought a new step."""
+    limit = int(parameters.get("recoveries", 3))
+    last = _rows(facts, "recoveries", run)[-limit:]
+    idle = [row for row in last if row.get("step_before") is not None and (row.get("step_after") or 0) <= row["step_before"]]
+    if len(last) < limit or len(idle) < limit:
+        return []
+    evidence = [told("journal", f"recovery from step {row['step_before']}: at step {row.get('step_after')} afterwards") for row in last]
+    return found("recovery-never-ends", run, f"{limit} recoveries in a row brought no new step.", evidence, f"recovery:{last[0].get('t')}")
+
+
+def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """An action chose its instance by the beginning of a label."""
+    for row in _rows(facts, "actions", run):
+        wanted, got = row.get("label"), row.get("instance_label")
+        if wanted is None or got is None or got == wanted or not str(got).startswith(str(wanted)):
+            continue
+        evidence = [told("journal", f"{row.get('kind')}: asked for {wanted!r}, would touch {got!r} (instance {row.get('instance')})")]
+        return found(
+            "label-prefix-match",
+            run,
+            f"{row.get('kind')} of {wanted} would touch {got}, another run's pod.",
+            evidence,
+            f"action:{row.get('t')}",
+        )
+    return []
+
+
+def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """A create that failed, and an instance with our exact label that no record names."""
+    listing = facts.console.instances if facts.console is not None else None
+    known = {row.get("instance") for row in _rows(facts, "pods", run)}
+    for row in _rows(facts, "creations", run):
+        if not row.get("error") or listing is None:
+            continue
+        left = [one for one in listing if one.get("label") == row.get("label") and one.get("id") not in known]
+        if left:
+            evidence = [told("journal", f"create {row.get('label')}: {row['error']}")]
+            evidence += [told("provider", f"instance {one.get('id')} is {one.get('state')}, {one.get('price')} $/h") for one in left]
+            text = f"Creating {row.get('label')} was answered with an error, and instance {left[0].get('id')} exists all the same."
+            return found("create-left-instance", run, text, evidence, f"instance:{left[0].get('id')}")
+    return []
+
+
+def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """It runs, is paid for, and nothing was started: its start log says why, or names that it needs are missing."""
+    after = float(parameters.get("after_s", 600))
+    for row in _rows(facts, "pods", run):
+        if (
+            row.get("state") not in ("running", "installation-failed")
+            or row.get("launcher") is not False
+            or float(row.get("running_s") or 0) < after
+        ):
+            continue
+        log = str(row.get("start_log") or "")
+        why = [line for line in log.splitlines() if any(word in line for word in _TOOLS)]
+        missing = list(row.get("missing_names") or ())
+        if row["state"] != "installation-failed" and not why and not missing:
+            continue
+        minutes = float(row["running_s"]) / 60
+        idle = f"{row.get('pod')} has been {row['state']} for {minutes:.0f} minutes, no launcher, GPU {row.get('gpu_util')} %"
+        evidence = [told("provider", idle)]
+        evidence += [told("provider", line[:300]) for line in why[:3]]
+        evidence += [told("environment", f"{name} is not set") for name in missing]
+        return found(
+            "pod-bootstrap-failed",
+            run,
+            f"{row.get('pod')} is up and idle: its start script failed.",
+            evidence,
+            f"instance:{row.get('instance')}",
+        )
+    return []
+
+
+def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
+    return facts.console.of(what, run.name) if facts.console is not None else []

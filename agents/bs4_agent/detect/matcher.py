@@ -1,0 +1,231 @@
+"""One log of one attempt against the signatures of its source."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.signatures import Signature
+from bs4_agent.detect.tracks import Back, Moment, Sighting, Track
+from bs4_agent.detect.words import Words
+from bs4_agent.playbooks.compiled import Playbook
+from bs4_agent.trainers.base import LogLine
+from bs4_agent.trainers.lines import Clock
+
+#: Evidence shows at most this much of a line.
+TEXT_CAP = 2000
+#: Which signature, and which of its expressions.
+Key = tuple[int, str]
+#: These are asked for only while they can change anything: their words ("Step ") stand in every other line of a healthy log.
+SELDOM = ("cleared_by", "near")
+#: Matches of these change what else has to be looked for.
+_TURNS = frozenset({"not_after", "only_after", "cleared_by"})
+
+
+#: A kernel log may count from the boot; what is larger is a date.
+_UPTIMES = 1e8
+#: Lines whose meaning is remembered, and how long one may be that means nothing.
+_REMEMBERED, _SHORT = 512, 300
+_BLANK = " \t\r\n\v\f"
+
+
+class SourceRules:
+    """The signatures that count in one source, with the words to look for: the same for every attempt and every run of a trainer."""
+
+    def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
+        self.rules = rules
+        self.needs = [
+            ((index, role), expression.needs)
+            for index, (signature, _) in enumerate(rules)
+            for role, expression in signature.roles.items()
+        ]  # fmt: skip
+        self.words: Words[Key] = Words(self.needs)
+        self.seldom = [[role for role in SELDOM if role in signature.roles] for signature, _ in rules]
+        self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
+        self.finders: dict[tuple[str, str, frozenset[Key]], re.Pattern[bytes] | None] = {}
+        """What readers of whole files made of the words: see reading.py."""
+
+    def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
+        """Of which signatures a line matches which expressions. Lines of a failure come again and again: what was found is remembered."""
+        key = (text, level, logger)
+        found = self._known.get(key)
+        if found is None:
+            found = self._look(text, level, logger)
+            if found or len(text) < _SHORT:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[key] = found
+        return found
+
+    def _look(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
+        roles: dict[int, set[str]] = {}
+        for index, role in self.words.keys(text):
+            if self.rules[index][0].matched(role, text, level, logger):
+                roles.setdefault(index, set()).add(role)
+        return [(index, frozenset(found)) for index, found in sorted(roles.items())]
+
+
+def blank(line: LogLine) -> bool:
+    """Whether a line says nothing at all; such a line ends no silence."""
+    return not line.level and not line.text.strip(_BLANK)
+
+
+def dated(line: LogLine) -> bool:
+    """Whether a line tells its time: 99:99:99 has two digits each and is none."""
+    clock = line.clock
+    return line.timestamp is not None or (
+        clock is not None and clock[:2] < "24" and clock[3] < "6" and (clock[6] < "6" or clock[6:] == "60")
+    )
+
+
+class LineClock:
+    """The time of the newest line that has one. `anchor`: wall seconds near the first line, for lines with a time of day only."""
+
+    def __init__(self, anchor: float, tz: int | None = None) -> None:
+        self._clock = Clock(anchor, tz)
+        self._dated: LogLine | None = None
+        self._hour = ""
+        self._t: float | None = None
+
+    def date(self, line: LogLine) -> None:
+        """Remembers the newest time; works it out when the hour changes (midnights would be lost) and when somebody asks."""
+        if not dated(line):
+            return
+        self._dated = line
+        hour = line.clock[:2] if line.clock is not None else ""
+        if hour != self._hour:
+            self._hour = hour
+            self.time()
+
+    @property
+    def tz(self) -> int:
+        """The UTC offset in seconds that times of day are read in."""
+        return self._clock.tz
+
+    def time(self) -> float | None:
+        line, self._dated = self._dated, None
+        if line is None:
+            return self._t
+        if line.timestamp is not None:
+            self._t = line.timestamp
+            if line.timestamp > _UPTIMES:
+                self._clock = Clock(line.timestamp, self._clock.tz)  # times of day that follow are of that day
+        elif line.clock is not None:
+            self._t = self._clock.resolve(line.clock)
+        return self._t
+
+
+class Matcher:
+    """`feed` every line in order, or at least every one that holds a word of `rules`; then `fired`."""
+
+    def __init__(self, rules: SourceRules, *, live: bool, anchor: float | None = None) -> None:
+        """`live`: lines come as they are written. `anchor`: wall seconds near the first line (None: now), for those that carry only a time
+        of day; see `lines.Clock`."""
+        self.live = live
+        self._rules = rules
+        self._anchor = time.time() if anchor is None else anchor
+        self._tracks: dict[int, Track] = {}
+        self._clock = LineClock(self._anchor)
+        self.armed: set[Key] = set()
+        """Expressions of SELDOM that can change something now, and others that were done and count again."""
+        self.done: set[Key] = set()
+        """Expressions that change nothing any more: what had to come first has come, what must not has, or it was seen often enough."""
+        self.last_line = 0
+        """Number of the last line that is not blank."""
+        self.news = False
+        """A signature has fired since somebody last set this to False."""
+
+    def feed(self, line: LogLine, place: Mapping[str, Any], back: Back | None = None, date_above: Callable[[], None] | None = None) -> None:
+        """`place`: the line as evidence. For a reader that does not feed every line: `back` looks into the lines above, `date_above` tells
+        (`date`) the last of them that has a time."""
+        number = int(place["line"])
+        if not blank(line):
+            self.last_line = max(number, self.last_line)
+        self.date(line)
+        text, newline, rest = line.text.partition("\n")
+        self._one(text, line.level, line.logger, number, place, back, date_above)
+        if newline:
+            # A record of several lines (a JSON line with its traceback) reads as a plain log has it: only the first has a header.
+            for part in rest.split("\n"):
+                self._one(part, "", "", number, place, back, date_above)
+
+    def _one(
+        self,
+        text: str,
+        level: str,
+        logger: str,
+        number: int,
+        place: Mapping[str, Any],
+        back: Back | None,
+        date_above: Callable[[], None] | None,
+    ) -> None:
+        matched = self._rules.matched(text, level, logger)
+        if not matched:
+            return
+        t = None
+        if any(index not in self._tracks or self._tracks[index].asks_time for index, _ in matched):
+            if date_above is not None:
+                date_above()
+            t = self.time()
+        moment = Moment(number, t, time.monotonic() if self.live else None)
+        seen = Sighting(moment, {**place, "text": text[:TEXT_CAP]})
+        for index, roles in matched:
+            track = self._tracks.get(index)
+            if track is None:
+                track = self._tracks[index] = Track(self._rules.rules[index][0])
+            track.step(roles, seen, back)
+            for role in self._rules.seldom[index]:
+                (self.armed.add if track.armed(role) else self.armed.discard)((index, role))
+            if track.full or not roles.isdisjoint(_TURNS):
+                self._turn(index, track)
+
+    def _turn(self, index: int, track: Track) -> None:
+        for role in track.signature.roles:
+            key = (index, role)
+            if track.done(role):
+                self.done.add(key)
+                if role not in SELDOM:
+                    self.armed.discard(key)
+            elif key in self.done:
+                self.done.discard(key)
+                self.armed.add(key)  # who reads a whole block at once looks for it from the next line on
+
+    def date(self, line: LogLine) -> None:
+        """A line that nobody looked at tells the time."""
+        self._clock.date(line)
+
+    def time(self) -> float | None:
+        """Seconds of the newest line that has a time."""
+        return self._clock.time()
+
+    def clock_at(self, t: float | None) -> LineClock:
+        """A clock that goes on from `t`, to read some lines once more."""
+        return LineClock(self._anchor if t is None else t, self._clock.tz)
+
+    @property
+    def rules(self) -> SourceRules:
+        return self._rules
+
+    def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
+        """What holds now. `complete`: no more lines will come."""
+        for index, track in sorted(self._tracks.items()):
+            track.settle(None if complete else self.last_line)
+            if track.fired is None or track.latest is None:
+                continue
+            if track.signature.last and track.latest.moment.line < self.last_line:
+                continue
+            yield self._rules.rules[index][1], track
+
+    def restore(self, failure: str, evidence: Mapping[str, Any]) -> None:
+        """An incident of this log was open before: its signatures are taken as fired, by the line that they fired on."""
+        text = str(evidence.get("text", ""))
+        for index, (signature, _) in enumerate(self._rules.rules):
+            if signature.failure == failure and signature.pattern.search(text) is not None:
+                self._tracks.setdefault(index, Track(signature)).restore(evidence)
+
+    def forget(self, failure: str) -> None:
+        for track in self._tracks.values():
+            if track.signature.failure == failure:
+                track.clear()

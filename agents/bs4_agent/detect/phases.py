@@ -1,0 +1,214 @@
+"""What each side of a run is doing, as far as its lines tell: the phase, since when, what it said last, and whom it waits for.
+
+Nothing here judges. The numbers that link the sides: batch N of the orchestrator is trained by the trainer's step N and gives policy N
+(2026-01: policy N + 1), in both generations; a side that has what it needs is working, a side that has not waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.detect.facts import LogEvent, RunFacts, Side
+
+TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
+
+#: Kinds that say that work was done. A heartbeat counts only with new numbers; warnings about failed rollouts do not count, and neither
+#: does anything the inference server says of itself: it finishes what it was asked before, whoever has stopped meanwhile.
+_NEWS = frozenset(
+    {"step", "start-step", "eval", "eval-start", "save", "barrier", "holding", "policy-update", "starting", "ready", "resume", "finished"}
+)  # fmt: skip
+_PHASES = {"save": "checkpoint", "eval-start": "evaluation", "policy-update": "weight sync", "rate-limited": "rate-limit wait"}
+
+
+@dataclass(frozen=True)
+class Activity:
+    """One side now.
+
+    `phase`: start-up, rollout, train, weight sync, checkpoint, evaluation, rate-limit wait, waiting, end. `since_m`: when its present
+    piece of work began (it got what it needed) or, later, gave its last sign. `waits_for`: the other side's name, "" when it has to move
+    itself. `awaits`: what it waits for or works on, as words. `last`: its newest line that counts.
+    """
+
+    side: str
+    phase: str
+    since_m: float
+    waits_for: str
+    awaits: str
+    last: LogEvent | None
+
+
+def activities(run: RunFacts) -> dict[str, Activity]:
+    """Both sides; only the trainer where the run has no orchestrator (verl). Pure: looks at the facts only."""
+    events = _by_side(run.events)
+    trainer, orchestrator = run.trainer_side, run.orchestrator_side
+    found = {TRAINER: _trainer(run, events.get(TRAINER, []), trainer, orchestrator)}
+    if run.spec.trainer != "verl":
+        found[ORCHESTRATOR] = _orchestrator(run, events.get(ORCHESTRATOR, []), trainer, orchestrator)
+    return found
+
+
+def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
+    sides: dict[str, list[LogEvent]] = {}
+    for event in events:
+        sides.setdefault(event.event.side, []).append(event)
+    return sides
+
+
+def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | None:
+    """The number of the step that the trainer does now: after its last one, or where it said that it begins."""
+    if side.last_step is not None:
+        return side.last_step + 1
+    for event in events:
+        if event.event.kind == "starting" and event.event.values.get("what") == "position":
+            return event.event.step
+    return None
+
+
+def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> Activity:
+    last = _news(events)
+    said_m = _latest(own.last_step_m, last)
+    if _finished(events):
+        return Activity(TRAINER, "end", _or(said_m, run.started_m), "", "nothing more", last)
+    if said_m is None:
+        return Activity(TRAINER, "start-up", run.started_m, "", "its model", last)
+    if own.steps == 0 and not _in_loop(events):
+        return Activity(TRAINER, "start-up", said_m, "", "its model", last)
+    wanted = next_step(run, events, own)
+    if _phase_of(events) == "checkpoint":
+        saved_m = _saved_m(run, last)
+        if saved_m is None:
+            return Activity(TRAINER, "checkpoint", said_m, "", f"the checkpoint of step {_step(last)}", last)
+        said_m = max(said_m, saved_m)
+    if run.spec.trainer == "verl":
+        return Activity(TRAINER, "train", said_m, "", f"step {wanted}", last)
+    if other.last_step is None or (wanted is not None and other.last_step < wanted):
+        return Activity(TRAINER, "waiting", said_m, ORCHESTRATOR, f"batch {wanted}" if wanted is not None else "the first batch", last)
+    since = max(said_m, _step_m(run, ORCHESTRATOR, wanted) or said_m)
+    return Activity(TRAINER, "train", since, "", f"step {wanted}", last)
+
+
+def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side) -> Activity:
+    last = _news(events)
+    said_m = _latest(own.last_step_m, last)
+    if _finished(events):
+        return Activity(ORCHESTRATOR, "end", _or(said_m, run.started_m), "", "nothing more", last)
+    if said_m is None:
+        return Activity(ORCHESTRATOR, "start-up", run.started_m, "", "the inference server", last)
+    needs = _needed_step(run, events, own)
+    done = _done(run, other)
+    if needs is not None and (done is None or done < needs):
+        return Activity(ORCHESTRATOR, "waiting", said_m, TRAINER, f"the policy after step {needs}", last)
+    # Whenever it has been waiting, it began anew when the trainer let it go on.
+    since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
+    batch = "the first batch" if own.last_step is None else f"batch {own.last_step + 1}"
+    phase = _phase_of(events)
+    if phase == "rollout" and own.steps == 0 and not _began(events):
+        return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
+    awaits = {"evaluation": "the evaluation", "checkpoint": "its checkpoint", "weight sync": "the weight update"}.get(phase, batch)
+    return Activity(ORCHESTRATOR, phase, since, "", awaits, last)
+
+
+def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None:
+    """The trainer's step without which the orchestrator does not go on, as far as it said so after its own last step."""
+    for event in reversed(events):
+        kind, values = event.event.kind, event.event.values
+        if kind == "barrier":
+            # Policy K: 2026-01's step K - 1 makes it, the current generation's step K.
+            return int(values["checkpoint"]) - (1 if run.spec.trainer == "prime-rl-2026-01" else 0) if "checkpoint" in values else None
+        if kind == "holding" and "needed_policy" in values:
+            return int(values["needed_policy"])
+        if kind == "holding" and values.get("dispatcher") == "paused":
+            return None if own.last_step is None else own.last_step - 1
+        if kind == "holding" and values.get("dispatcher") == "resumed":
+            return None
+    return None
+
+
+def _done(run: RunFacts, trainer: Side) -> int | None:
+    """The trainer's last finished step, of this attempt or of the checkpoint that it began from."""
+    first = next_step(run, [e for e in run.events if e.event.side == TRAINER], trainer)
+    return None if first is None else first - 1
+
+
+def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
+    """When that side's line of that step was written; None where it is not known any more."""
+    for event in reversed(run.events):
+        if event.event.kind == "step" and event.event.side == side and event.event.step == step:
+            return event.m
+    return None
+
+
+def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
+    """When the trainer's part of the checkpoint that `save` announced was whole; None while it is not. No line says so, the files do."""
+    for checkpoint in run.checkpoints:
+        if save is not None and checkpoint.step == save.event.step and "trainer" not in checkpoint.missing:
+            return run.started_m + checkpoint.newest_mtime - run.started_t
+    return None
+
+
+def _phase_of(events: list[LogEvent]) -> str:
+    """By the newest line that opens a phase, unless a later one closes it."""
+    for event in reversed(events):
+        kind = event.event.kind
+        if kind in _PHASES:
+            return _PHASES[kind]
+        if kind == "heartbeat" and _evals(event.event.values):
+            return "evaluation"
+        if kind in _NEWS or (kind == "heartbeat" and "have" in event.event.values):
+            break
+    return "rollout"
+
+
+def _evals(values: Mapping[str, Any]) -> bool:
+    return int(values.get("eval", 0) or 0) > 0
+
+
+def _news(events: list[LogEvent]) -> LogEvent | None:
+    """The newest line that says that work was done. Of heartbeats with the same numbers the first one counts."""
+    newest: LogEvent | None = None
+    for event in events:
+        if event.event.kind == "heartbeat":
+            continue
+        if event.event.kind in _NEWS or event.event.kind == "rate-limited":
+            newest = event
+    beat = _changed_beat([e for e in events if e.event.kind == "heartbeat"])
+    if beat is not None and (newest is None or beat.m > newest.m):
+        return beat
+    return newest
+
+
+def _changed_beat(beats: list[LogEvent]) -> LogEvent | None:
+    """The first heartbeat of the run of equal ones at the end."""
+    first: LogEvent | None = None
+    for beat in reversed(beats):
+        if first is not None and beat.event.values != first.event.values:
+            break
+        first = beat
+    return first
+
+
+def _finished(events: list[LogEvent]) -> bool:
+    return any(e.event.kind == "finished" for e in events)
+
+
+def _in_loop(events: list[LogEvent]) -> bool:
+    return any(e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast") for e in events)
+
+
+def _began(events: list[LogEvent]) -> bool:
+    return any(e.event.kind in ("ready", "start-step", "policy-update", "heartbeat") for e in events)
+
+
+def _latest(step_m: float | None, event: LogEvent | None) -> float | None:
+    moments = [m for m in (step_m, event.m if event else None) if m is not None]
+    return max(moments, default=None)
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _step(event: LogEvent | None) -> str:
+    return "?" if event is None or event.event.step is None else str(event.event.step)

@@ -1,0 +1,63 @@
+"""The numbers of the last steps, as detectors ask for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from bs4_agent.detect.facts import RunFacts
+
+Point = tuple[int, float]
+
+
+#: By run: its history and what was read of it. A dozen detectors ask every two seconds, the history changes once a step.
+_columns: dict[str, tuple[Sequence[Mapping[str, Any]], dict[tuple[str, str], list[Point]]]] = {}
+_RUNS = 16
+
+
+def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
+    """(step, value) of every kept step of `side` that has the number, oldest first; NaN and infinities are floats."""
+    known = _columns.get(run.name)
+    if known is None or known[0] is not run.history:
+        if len(_columns) >= _RUNS:
+            _columns.clear()
+        known = _columns[run.name] = (run.history, {})
+    if (side, key) not in known[1]:
+        known[1][side, key] = [(r["step"], _number(r[key])) for r in run.history if r["side"] == side and key in r]
+    return known[1][side, key]
+
+
+def last(points: Sequence[Point], count: int) -> list[Point]:
+    """The newest `count` points; none at all when there are fewer, so that nothing is judged too early."""
+    return list(points[-count:]) if len(points) >= count else []
+
+
+def mean(points: Sequence[Point]) -> float:
+    return sum(value for _, value in points) / len(points)
+
+
+def gaps(run: RunFacts) -> list[float]:
+    """Seconds between the trainer's last step lines, at most twenty."""
+    moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][-21:]
+    return [later - earlier for earlier, later in pairwise(moments)]
+
+
+def pace_s(run: RunFacts) -> float | None:
+    """Seconds that a step usually takes from one step line to the next; None before two steps."""
+    between = sorted(gaps(run))
+    known = [between[len(between) // 2]] if between else []
+    return max(known + ([run.median_step_s] if run.median_step_s is not None else []), default=None)
+
+
+def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
+    """The step's own line where it is still known, else the number alone."""
+    for event in reversed(run.events):
+        if event.event.kind == "step" and event.event.side == side and event.event.step == step:
+            return event.evidence()
+    return {"source": side, "stream": f"steps/{run.name}", "cursor": "", "file": "", "offset": 0, "line": 0, "text": f"step {step}: {text}"}
+
+
+def _number(value: Any) -> float:
+    return float(value) if not isinstance(value, str) else {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)

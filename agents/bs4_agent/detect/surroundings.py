@@ -1,0 +1,156 @@
+"""What lies around a run: disks, heaps of step directories, limits, local W&B runs, caches, and what only the console can know.
+
+Plain data. `None` always means "not known", which is neither 0 nor healthy: a detector says nothing about what it cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.identity import Identity
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One filesystem, bytes. `free` is what an ordinary user may still write. `growth`: bytes per second that `used` grew by over the last
+    minutes. `runs`: whose output lies on it; empty for the agent's own home and for shared memory."""
+
+    path: str
+    used: int | None = None
+    total: int | None = None
+    free: int | None = None
+    read_only: bool | None = None
+    growth: float | None = None
+    runs: Sequence[str] = ()
+
+    @property
+    def share(self) -> float | None:
+        """Used share in percent, as `df` counts: of what an ordinary user could have."""
+        if self.used is None or self.free is None or self.used + self.free <= 0:
+            return None
+        return 100.0 * self.used / (self.used + self.free)
+
+
+@dataclass(frozen=True)
+class Heap:
+    """A directory with one entry a step (`root/step_N`): bytes of each, and the wall second of its newest file."""
+
+    root: Path
+    bytes: Mapping[int, int] = field(default_factory=dict)
+    changed: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        return sum(self.bytes.values())
+
+
+@dataclass(frozen=True)
+class ProcessFacts:
+    """What /proc tells of one living process of the run. `names`: of its environment, never their values. `wandb_id`: a digest of
+    WANDB_RUN_ID, only to be compared. `shared`: W&B's shared mode is on, in which one id for several processes is meant."""
+
+    identity: Identity
+    component: str | None
+    nofile: int | None = None
+    open_files: int | None = None
+    names: frozenset[str] | None = None
+    wandb_id: str | None = None
+    shared: bool = False
+    cwd: Path | None = None
+
+
+@dataclass(frozen=True)
+class WandbDirectory:
+    """A local run directory of W&B. `synced`: `wandb sync` left its marker."""
+
+    path: Path
+    offline: bool
+    synced: bool
+    changed: float
+
+
+@dataclass(frozen=True)
+class DatasetCache:
+    """One entry of a dataset cache. `ready`: its completion marker is there. `changed`: wall second of its newest file."""
+
+    path: Path
+    ready: bool
+    changed: float
+
+
+@dataclass(frozen=True)
+class EnvironmentVersion:
+    """An environment that the config's header pins (`# env: owner/name@1.2.3`). `installed` None: no such package was found."""
+
+    name: str
+    wanted: str
+    installed: str | None
+    where: Path
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter that the config starts from, and what is missing in it."""
+
+    path: Path
+    missing: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """All of one run that is looked at seldom. `looked_t`: wall second of that look; every field may be unknown."""
+
+    looked_t: float
+    heaps: Mapping[str, Heap] | None = None
+    """weights, broadcasts, rollouts, orchestrator (2026-01: its own checkpoints)"""
+    earlier_heaps: Mapping[str, Heap] | None = None
+    """The same at a look when at least two checkpoints fewer were there."""
+    processes: Sequence[ProcessFacts] | None = None
+    wandb: Sequence[WandbDirectory] | None = None
+    caches: Sequence[DatasetCache] | None = None
+    environments: Sequence[EnvironmentVersion] | None = None
+    adapters: Sequence[Adapter] | None = None
+    rejected: str | None = None
+    """The text of run_default/configs/error.txt (2026-01), None while there is none."""
+    rejected_t: float = 0.0
+    logs_kept: bool | None = None
+    """Whether an earlier attempt's logs lie in the archive; None where there was no earlier attempt."""
+    logs_found: bool | None = None
+    """Whether any log of the run is where its layout says."""
+    lineage: Mapping[str, str] | None = None
+    """Names that a continued run must keep (adapter, W&B name, model), of this attempt; `lineage_before`: of the one before it."""
+    lineage_before: Mapping[str, str] | None = None
+    pointer: int | None = None
+    """verl: the step that latest_checkpointed_iteration.txt names; -1 for one that is there and names none."""
+
+
+@dataclass(frozen=True)
+class ConsoleFacts:
+    """What only the console can see; rows are plain dictionaries, a missing key is unknown, and a None list was not asked for.
+
+    `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown), `samples` (looks in a row that said so),
+    `reachable`, `steps` (new steps since the last look), `running_s`, `launcher` (alive), `gpu_util`, `start_log`, `missing_names`.
+    `instances`: the provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`, `offers`, `text`.
+    `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`, `label` (asked for), `instance`, `instance_label`.
+    `recoveries`: `t`, `run`, `instance`, `step_before`, `step_after`.
+    `remote`: the object store: `run`, `prefix`, `step`, `files`, `local_files`, `bytes`, `uploading`.
+    `sync`: `run`, `alive`, `owners` (daemons), `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `pointer`, `interval_s`.
+    `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`, `last_step`, `updated_t`, `state`.
+    """
+
+    pods: Sequence[Mapping[str, Any]] | None = None
+    instances: Sequence[Mapping[str, Any]] | None = None
+    searches: Sequence[Mapping[str, Any]] | None = None
+    creations: Sequence[Mapping[str, Any]] | None = None
+    actions: Sequence[Mapping[str, Any]] | None = None
+    recoveries: Sequence[Mapping[str, Any]] | None = None
+    remote: Sequence[Mapping[str, Any]] | None = None
+    sync: Sequence[Mapping[str, Any]] | None = None
+    wandb: Sequence[Mapping[str, Any]] | None = None
+
+    def of(self, what: str, run: str) -> list[Mapping[str, Any]]:
+        """The rows of one run, none where they were not asked for."""
+        return [row for row in getattr(self, what) or () if row.get("run") == run]

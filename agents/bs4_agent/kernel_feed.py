@@ -1,0 +1,126 @@
+"""The kernel's words, handed to the watch as lines of the runs that live: what a trainer's own logs never say.
+
+A machine has one kernel log, and a pod may share it with strangers. A line that names a process or a GPU counts only where that is ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.detect.around import oom_kills
+from bs4_agent.identity import own_pidns
+from bs4_agent.runs.followed import OnLine
+from bs4_agent.runs.model import Attempt
+from bs4_agent.runs.registry import Runs
+from bs4_agent.telemetry.kernel import KernelLog
+from bs4_agent.trainers.lines import parse
+
+#: A pid in the kernel log is a number of the machine's first pid namespace, which has this inode (PROC_PID_INIT_INO).
+FIRST_PIDNS = 4026531836
+#: The kernel speaks of a process before its run is known to have ended, and up to this many seconds after.
+_AFTER_END_S = 10.0
+_GPUS = Path("/proc/driver/nvidia/gpus")
+#: Of a GPU only: an NVSwitch (SXid) has an address that stands in no list of ours, and its faults are everybody's.
+_GPU = re.compile(r"\bNVRM: [^:]{0,40}\b(?:PCI:)?([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
+_PID = re.compile(
+    r"Kill(?:ed)? process (\d{1,10})|reaped process (\d{1,10})|\bpid=(\d{1,10})"
+    r"|^[^\[\]]{1,60}\[(\d{1,10})\][: ]|\btask [^:]{1,40}:(\d{1,10}) blocked"
+)
+#: Who asked for the memory that was not there, without a number: who is killed for it follows.
+_NOBODY = re.compile(r" invoked oom-killer: ")
+_KILLED = re.compile(r"Kill(?:ed)? process \d")
+
+
+class KernelFeed:
+    """`poll` several times a second; a poll without news is one system call."""
+
+    def __init__(
+        self, log: KernelLog, runs: Runs, feed: OnLine, *, gpus: Path = _GPUS, kills: Callable[[], int | None] = oom_kills
+    ) -> None:
+        """`gpus`: a directory with an entry for each GPU of this machine that is ours. `kills`: how often the kernel has killed in our own
+        control group, None where nobody tells."""
+        self._log, self._runs, self._feed = log, runs, feed
+        self._gpus, self._kills = gpus, kills
+        self._killed = kills()
+        self._number = 0
+
+    def blind(self) -> list[str]:
+        """What of the kernel's words cannot be had, for the coverage of verdicts."""
+        if self._log.state == "hidden":
+            return [f"kernel log is hidden ({self._log.detail})"]
+        return [] if own_pidns() == FIRST_PIDNS else ["kernel log is the whole machine's: whose processes it names is not known"]
+
+    def poll(self) -> None:
+        for raw in self._log.read():
+            self._number += 1
+            # Uptimes of the kernel's clock drift by minutes in months; the line is of now.
+            line = dataclasses.replace(parse("kernel", raw), timestamp=time.time())
+            killed = self._killed_ours(line.text)
+            for run, attempt in self._living():
+                if killed or self._concerns(line.text, run.name, attempt.number):
+                    self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, self._place(raw, line.text))
+
+    def _living(self) -> list[tuple[Any, Attempt]]:
+        now = time.time()
+        return [
+            (run, attempt)
+            for run in self._runs.all()
+            if (attempt := run.attempt) is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S)
+        ]
+
+    def _concerns(self, text: str, run: str, attempt: int) -> bool:
+        gpu = _GPU.search(text)
+        if gpu is not None:
+            return self._has(gpu.group(1))
+        if _NOBODY.search(text) is not None:
+            return False
+        named = _PID.search(text)
+        if named is None:
+            return True
+        if own_pidns() != FIRST_PIDNS:
+            return False
+        pid = _process_of(int(next(number for number in named.groups() if number)))
+        return any(member.identity.pid == pid for member in self._runs.membership.members(run, attempt))
+
+    def _has(self, pci: str) -> bool:
+        """Whether this GPU is ours; yes where the driver lists none."""
+        try:
+            ours = [path.name.lower() for path in self._gpus.iterdir()]
+        except OSError:
+            return True
+        return not ours or any(name.startswith(pci.lower()) for name in ours)
+
+    def _killed_ours(self, text: str) -> bool:
+        """In a container the numbers say nothing; then our control group's own count tells whose kill it was."""
+        if own_pidns() == FIRST_PIDNS or _KILLED.search(text) is None:
+            return False
+        before, self._killed = self._killed, self._kills()
+        return before is not None and self._killed is not None and self._killed > before
+
+    def _place(self, raw: bytes, text: str) -> dict[str, Any]:
+        """`offset` is the record's own number, which is the same for whoever reads it."""
+        sequence = raw.split(b",", 2)[1]
+        offset = int(sequence) if sequence.isdigit() else self._number
+        return {
+            "source": "kernel",
+            "stream": "",
+            "cursor": "",
+            "file": str(self._log.path),
+            "offset": offset,
+            "line": self._number,
+            "text": text[:2000],
+        }
+
+
+def _process_of(number: int) -> int:
+    """The process of a thread: of hung tasks and faults the kernel tells the thread. A thread that is gone stands for itself."""
+    try:
+        status = Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return number
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("Tgid:")), number)

@@ -1,0 +1,110 @@
+"""A run's config file, changed by dotted keys: comments and order stay, and the old bytes are kept before the new ones take their place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.digest import sha256
+from bs4_agent.errors import NotApplicable, Refused, StepFailed
+from bs4_agent.runs.files import sync_directory
+
+
+def read(path: Path) -> bytes:
+    """The file's bytes; NotApplicable when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NotApplicable(f"{path} cannot be read ({error.strerror}); correct the config by hand.") from error
+
+
+def fingerprint(raw: bytes) -> str:
+    return sha256(raw).hexdigest()
+
+
+def edited(raw: bytes, values: Mapping[str, Any], gone: Sequence[str]) -> tuple[bytes, list[dict[str, Any]]]:
+    """(the new bytes, [{"key", "before", "after"}] of what really changes). None: not there. NotApplicable when it is no TOML."""
+    import tomlkit  # here: the daemon needs it only for this step
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    try:
+        document = tomlkit.parse(raw.decode())
+    except (ParseError, UnicodeDecodeError) as error:
+        raise NotApplicable(f"The config is no TOML file ({error}); correct it by hand.") from error
+    changes: list[dict[str, Any]] = []
+    try:
+        for key, value in values.items():
+            table, last = _table(document, key, make=True)
+            before = table.get(last)
+            if before != value or type(before) is bool is not type(value) is bool:
+                table[last] = value
+                changes.append({"key": key, "before": _plain(before), "after": value})
+        for key in gone:
+            table, last = _table(document, key, make=False)
+            if table is not None and last in table:
+                changes.append({"key": key, "before": _plain(table[last]), "after": None})
+                del table[last]
+    except (TOMLKitError, TypeError, AttributeError) as error:
+        raise NotApplicable(f"The config has something else where a table is expected ({error}); correct it by hand.") from error
+    return tomlkit.dumps(document).encode() if changes else raw, changes
+
+
+def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
+    """The table that holds the last part of `dotted` (None when it is not there and not to be made), and that part."""
+    import tomlkit
+
+    *parents, last = dotted.split(".")
+    table = document
+    for part in parents:
+        if part not in table:
+            if not make:
+                return None, last
+            table[part] = tomlkit.table()
+        table = table[part]
+    return table, last
+
+
+def _plain(value: Any) -> Any:
+    return value.unwrap() if hasattr(value, "unwrap") else value
+
+
+def replace(path: Path, new: bytes, kept: Path) -> None:
+    """`path` gets the bytes `new`; what it held lies at `kept` before. Whole at every instant, and the same again when done twice.
+
+    Refused when `path` is a link; StepFailed when the file system would not do it.
+    """
+    if path.is_symlink():
+        raise Refused(f"{path} is a link; change the file that it points to by hand.")
+    temporary = path.with_name(f".{path.name}.bs4.tmp")
+    try:
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not kept.exists():
+            _keep(path, kept)
+        with temporary.open("wb") as out:
+            os.fchmod(out.fileno(), path.stat().st_mode & 0o777)
+            out.write(new)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StepFailed(
+            f"{path} could not be changed ({error.strerror}); its old content is unchanged. Correct that, then try again."
+        ) from error
+
+
+def _keep(path: Path, kept: Path) -> None:
+    """A second name for the old file: its bytes outlive the replacement. A copy where the file system has no hard links."""
+    try:
+        os.link(path, kept)
+    except OSError:
+        partial = kept.with_name(f".{kept.name}.tmp")
+        with partial.open("wb") as out:
+            out.write(path.read_bytes())
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, kept)
+    sync_directory(kept.parent)

@@ -1,0 +1,67 @@
+"""Who listens on a TCP port: from /proc/net/tcp and the open descriptors of the processes that may be seen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.identity import Identity
+
+_LISTEN = "0A"
+
+
+@dataclass(frozen=True)
+class PortHolder:
+    """A listener. `identity` None: nobody who may be seen has it open. `run`: owner while that attempt lives; `dead_run`: the run of ours
+    to whose ended attempt it provably belonged; both None: nobody we know."""
+
+    port: int
+    identity: Identity | None
+    cmdline: Sequence[str] = ()
+    run: str | None = None
+    dead_run: str | None = None
+    same_user: bool = False
+
+    def line(self) -> str:
+        if self.identity is None:
+            return f"a process that cannot be seen (port {self.port})"
+        return f"pid {self.identity.pid} {' '.join(self.cmdline)[:80]} (port {self.port})"
+
+
+def listening(ports: Collection[int]) -> dict[str, int]:
+    """Socket inode -> port of every listener on one of `ports`."""
+    found: dict[str, int] = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue  # a kernel without IPv6 has no second table
+        for line in lines:
+            fields = line.split()
+            port = int(fields[1].rpartition(":")[2], 16)
+            if fields[3] == _LISTEN and port in ports:
+                found[fields[9]] = port
+    return found
+
+
+def openers(inodes: Collection[str], pids: Iterable[int]) -> dict[str, list[int]]:
+    """Which of `pids` have each of the sockets open. Those that may not be looked at count as not having it."""
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    found: dict[str, list[int]] = {}
+    for pid in pids:
+        directory = f"/proc/{pid}/fd"
+        try:
+            descriptors = os.listdir(directory)  # noqa: PTH208 (a Path a descriptor would double the cost)
+        except OSError:
+            continue
+        for descriptor in descriptors:
+            try:
+                target = os.readlink(f"{directory}/{descriptor}")  # noqa: PTH115
+            except OSError:
+                continue
+            inode = wanted.get(target)
+            if inode is not None and pid not in found.setdefault(inode, []):
+                found[inode].append(pid)
+    return found

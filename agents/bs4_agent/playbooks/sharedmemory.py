@@ -1,0 +1,87 @@
+"""Segments in shared memory that a dead process left behind: files of ours that nobody has open."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from bs4_agent.digest import sha256
+from bs4_agent.errors import StepFailed
+from bs4_agent.runs.files import sync_directory
+
+_CHUNK = 1 << 20
+
+
+def stale(root: Path) -> list[Path]:
+    """Regular files directly in `root` that belong to our user and that no process has open or mapped. Empty when some process may not be
+    looked at: then nobody can say that a segment is unused."""
+    try:
+        entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
+    own = {(status.st_dev, status.st_ino): Path(entry.path) for entry in entries if _ours(status := entry.stat(follow_symlinks=False))}
+    if not own:
+        return []
+    used = _in_use(root)
+    return [] if used is None else sorted(path for path in own.values() if str(path) not in used)
+
+
+def _ours(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
+
+
+def _in_use(root: Path) -> set[str] | None:
+    """Every path below `root` that some process has open or mapped; None when one of them cannot be looked at."""
+    used: set[str] = set()
+    prefix = f"{root.resolve()}/"
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or entry.name == "1":
+            continue  # init maps nobody's segments, and some container runtimes show its descriptors to nobody at all
+        try:
+            descriptors = [target for descriptor in (entry / "fd").iterdir() if (target := _target(descriptor))]
+            maps = (entry / "maps").read_text(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        except PermissionError:
+            return None
+        mapped = [line.split(None, 5)[5] for line in maps.splitlines() if prefix in line]
+        used |= {str(root / Path(path).name) for path in [*descriptors, *mapped] if path.startswith(prefix)}
+    return used
+
+
+def _target(descriptor: Path) -> str:
+    """What it points to, "" when it was closed meanwhile (the one with which the directory is listed always is)."""
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:
+        return ""
+
+
+def set_aside(path: Path, target: Path) -> None:
+    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied, compared, and only then is it removed."""
+    partial = target.with_name(f".{target.name}.tmp")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        import shutil  # half a megabyte (it brings bz2 and lzma), and few agents ever come here
+
+        shutil.copyfile(path, partial)
+        with partial.open("rb") as copied:
+            os.fsync(copied.fileno())
+        if _digest(partial) != _digest(path):
+            raise StepFailed(f"{path} changes while it is copied, so somebody uses it; it was left where it is. Look who does.")
+        os.replace(partial, target)
+        sync_directory(target.parent)
+        path.unlink()
+    except OSError as error:
+        raise StepFailed(
+            f"{path} could not be set aside ({error.strerror}); it was left where it is. Make room on the disk first."
+        ) from error
+
+
+def _digest(path: Path) -> str:
+    digest = sha256()
+    with path.open("rb") as source:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

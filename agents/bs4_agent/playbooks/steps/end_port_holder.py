@@ -1,0 +1,50 @@
+"""end_port_holder: end what is left of a dead run of ours and holds a port that the run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.identity import Identity
+from bs4_agent.playbooks.world import Context, Planned
+
+
+class EndPortHolder:
+    """Ours or not is decided by descent alone; with the holder goes the rest of its dead attempt. Somebody else's listener is named and
+    left alone: then another port must be chosen, or its owner asked."""
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        holders = [h for h in context.world.port_holders(context.run) if h.run != context.run]
+        if not holders:
+            return None
+        others = [h for h in holders if h.dead_run is None or not h.same_user]
+        if others:
+            raise NotApplicable(
+                f"A port of {context.run} is held by {'; '.join(h.line() for h in others)}, which is not provably left of a run of ours. "
+                "End it by hand if it is yours, or choose another port in the config."
+            )
+        dead = sorted({h.dead_run for h in holders if h.dead_run is not None})
+        left = [(run, member) for run in dead for member in context.world.leftovers(run)]
+        targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
+        ports = sorted({h.port for h in holders})
+        shown = {
+            "processes": [{"pid": m.identity.pid, "component": m.component, "command": " ".join(m.cmdline)[:200]} for _, m in left],
+            "ports": ports,
+        }
+        title = f"End the {len(left)} processes that are left of {', '.join(dead)} and hold port {', '.join(map(str, ports))}"
+        return Planned("end_port_holder", title, "kill -TERM " + " ".join(str(t["pid"]) for t in targets), {}, targets, shown)
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
+        left = {member.identity for run in {t["dead_run"] for t in alive} for member in context.world.leftovers(run)}
+        for target in alive:
+            if Identity.from_dict(dict(target)) not in left:
+                raise PlanChanged(f"pid {target['pid']} is no leftover of {target['dead_run']} any more; make a new plan.")
+        return alive
+
+    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+        return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)

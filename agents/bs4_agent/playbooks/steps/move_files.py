@@ -1,0 +1,114 @@
+"""move_files: move what a named selector finds to the run's trash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import size_of, step_directories
+from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.paths import storage
+from bs4_agent.playbooks import sharedmemory
+from bs4_agent.playbooks.world import Context, Planned
+
+#: So many entries at most where a playbook names no limit.
+_LIMIT = 64
+
+
+class MoveFiles:
+    """Confirmed is the selector with its limits; the concrete list is journalled before it moves, since a dying run may still add to it.
+
+    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it never made a step. By its markers it may
+    be the newest complete one, which nothing else may move; here the attempt itself has shown that it cannot be loaded, and an older
+    complete one must be there. `torn-checkpoint`: step directories above the newest complete step. `partial-broadcast`: broadcasts without
+    their STABLE marker. `rejection-note`: 2026-01's configs/error.txt, without which the trainer looks at the run again. `stale-shm`:
+    shared memory of ours that nobody has open; it is another file system, so those bytes are copied and compared before they go.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        hashed: dict[str, Any] = {
+            "select": parameters["select"],
+            "limit": int(parameters.get("limit", _LIMIT)),
+            "bytes": parameters.get("bytes"),
+        }
+        hashed.update(_frozen(context, parameters["select"]))
+        found = _find(context, hashed)
+        if not found:
+            return None
+        _within(found, hashed)
+        title = f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} to the run's trash"
+        shown = {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]}
+        return Planned("move_files", title, "; ".join(f"mv {path} <trash>/" for path in found), hashed, [], shown)
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        return not _find(context, planned.parameters)
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        found = _find(context, planned.parameters)
+        _within(found, planned.parameters)
+        return [{"path": str(path)} for path in found]
+
+    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
+        for target in targets:
+            path = Path(target["path"])
+            say(f"moved {path} to {_move(context, planned.parameters, path)}")
+        return f"moved {len(targets)} entries"
+
+
+def _frozen(context: Context, select: str) -> dict[str, Any]:
+    """What of a selector is decided when the plan is made."""
+    if select != "corrupt-checkpoint":
+        return {}
+    facts = context.facts()
+    step = facts.spec.resume
+    complete = [c.step for c in facts.checkpoints if c.complete]
+    loading = facts.state not in ("ended", "lost") and (facts.alive("rank") or facts.alive("trainer"))
+    if step is None or facts.trainer_side.steps or loading:
+        raise NotApplicable(
+            f"It is not shown that a checkpoint of {context.run} cannot be loaded: its last attempt did not fail on an explicit resume "
+            "step. Resume from the step in question first, or move it aside by hand."
+        )
+    if not any(other < step for other in complete):
+        raise NotApplicable(
+            f"Step {step} of {context.run} cannot be loaded and no older step is complete. "
+            f"Fetch step {step} from the object store, or use start-afresh."
+        )
+    return {"step": step}
+
+
+def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
+    select = parameters["select"]
+    if select == "stale-shm":
+        return sharedmemory.stale(context.world.shared_memory())
+    facts = context.facts()
+    layout = facts.layout
+    if select == "corrupt-checkpoint":
+        roots = dict.fromkeys([layout.trainer_checkpoints, layout.orchestrator_checkpoints])
+        return [path for root in roots if (path := root / f"step_{parameters['step']}").is_dir()]
+    if select == "torn-checkpoint":
+        newest = max((c.step for c in facts.checkpoints if c.complete), default=-1)
+        return [path for c in facts.checkpoints if not c.complete and c.step > newest for path in c.directories.values()]
+    if select == "partial-broadcast":
+        return [path for _, path in sorted(step_directories(layout.broadcasts).items()) if not (path / "STABLE").exists()]
+    return [path for path in (layout.run_dir / "configs" / "error.txt",) if path.is_file()]
+
+
+def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
+    if parameters["select"] != "stale-shm":
+        return context.world.trash(context.run, path, context.action, everything=parameters["select"] == "corrupt-checkpoint")
+    target = storage(context.facts().layout.output_dir, context.run) / "trash" / context.action / "shm" / path.name
+    sharedmemory.set_aside(path, target)
+    return target
+
+
+def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
+    if len(found) > parameters["limit"]:
+        raise PlanChanged(f"{len(found)} entries are {parameters['select']} by now, more than {parameters['limit']}; look at them by hand.")
+    limit = parameters["bytes"]
+    if limit is not None and (total := sum(map(_bytes, found))) > limit:
+        raise PlanChanged(f"They hold {total} bytes, more than the {limit} that were confirmed; look at them by hand.")
+
+
+def _bytes(path: Path) -> int:
+    return size_of(path)[0] if path.is_dir() else path.stat().st_size

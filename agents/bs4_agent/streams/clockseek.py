@@ -1,0 +1,195 @@
+"""Move through a log by its own clock: HH:MM:SS in its lines, without a date, over midnights and over the ends of files.
+
+The clock of a line says nothing alone; what counts is how it moves from one place to the next. Places are tried at growing distances, so
+that two neighbours are less than half a day apart in any log that writes 64 KiB in that time; a slower one is walked line by line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from types import TracebackType
+
+from bs4_agent.streams.budget import Budget
+from bs4_agent.streams.cursor import Cursor
+from bs4_agent.streams.lines import STRIDE
+from bs4_agent.streams.stream import Piece
+
+#: Seconds that can be moved at once.
+FURTHEST_S = 366 * 86400
+#: Bytes between two places that are tried, at most.
+STEP_LIMIT = 64 * 1024 * 1024
+#: Strides without any clock that are passed over in search of a line with one.
+QUIET_STRIDES = 4
+_DAY = 86400
+_CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
+_REACH = 60
+
+#: (place on the tape, seconds since midnight)
+Tick = tuple[int, int]
+
+
+def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
+    """The first line whose clock is not before that of the line at `start` moved by `seconds`; the stream's end (or start) when it does
+    not reach so far. None when no line near `start` has a clock."""
+    with Tape(pieces) as tape:
+        here = tape.place(start)
+        tick = tape.tick_from(here) or tape.tick_before(here)
+        if tick is None:
+            return None
+        found = _forward(tape, tick, seconds, budget) if seconds > 0 else _backward(tape, tick, seconds, budget)
+        return tape.cursor(found)
+
+
+def _forward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
+    low, elapsed, step = tick, 0, STRIDE
+    while not budget.cancelled:
+        if low[0] + step >= tape.size:
+            return _between(tape, low, tape.size, seconds - elapsed)
+        high = tape.tick_from(low[0] + step)
+        if high is None:
+            return _between(tape, low, tape.size, seconds - elapsed)
+        moved = _moved(low, high)
+        if elapsed + moved >= seconds:
+            return _between(tape, low, high[0], seconds - elapsed)
+        low, elapsed, step = high, elapsed + moved, min(step * 2, STEP_LIMIT)
+    return low[0]
+
+
+def _backward(tape: Tape, tick: Tick, seconds: int, budget: Budget) -> int:
+    high, elapsed, step = tick, 0, STRIDE
+    while not budget.cancelled and high[0] > 0:
+        low = tape.tick_from(max(0, high[0] - step))
+        if low is not None and low[0] < high[0]:
+            moved = elapsed - _moved(low, high)
+            if moved < seconds:
+                return _between(tape, low, high[0], seconds - moved)
+            high, elapsed = low, moved
+        elif high[0] <= step:
+            return high[0]
+        step = min(step * 2, STEP_LIMIT)
+    return high[0]
+
+
+def _between(tape: Tape, low: Tick, high: int, seconds: int) -> int:
+    """The first line of (low, high] that is `seconds` or more after `low`; `high` when none is."""
+    best = high
+    while high - low[0] > STRIDE:
+        middle = (low[0] + high) // 2
+        tick = tape.tick_from(middle)
+        if tick is not None and tick[0] < high and (moved := _moved(low, tick)) < seconds:
+            low, seconds = tick, seconds - moved
+        else:
+            best = tick[0] if tick is not None and tick[0] < high else best
+            high = middle
+    found = tape.walk(low, high, seconds)
+    return best if found is None else found
+
+
+def _moved(low: Tick, high: Tick) -> int:
+    """Seconds from one clock to a later line's; a clock that goes back a little (several writers) is that, not a day."""
+    moved = (high[1] - low[1]) % _DAY
+    return moved - _DAY if moved > _DAY // 2 else moved
+
+
+class Tape:
+    """The files of a stream one after the other, by one number."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._parts: list[tuple[int, Piece, int]] = []
+        at = 0
+        for piece in pieces:
+            fd = piece.open()
+            if fd >= 0:
+                self._parts.append((at, piece, fd))
+                at += piece.size
+        self.size = at
+
+    def __enter__(self) -> Tape:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for _, _, fd in self._parts:
+            os.close(fd)
+
+    def place(self, cursor: Cursor) -> int:
+        for at, piece, _ in self._parts:
+            if piece.generation >= cursor.generation:
+                return at + (min(cursor.offset, piece.size) if piece.generation == cursor.generation else 0)
+        return self.size
+
+    def cursor(self, place: int) -> Cursor:
+        for at, piece, _ in reversed(self._parts):
+            if place >= at:
+                return Cursor(piece.generation, min(place - at, piece.size))
+        return Cursor(1, 0)
+
+    def tick_from(self, place: int) -> Tick | None:
+        """The first line that begins at or behind `place` and has a clock."""
+        begin = self._line_from(place)
+        for _ in range(QUIET_STRIDES):
+            data = self._read(begin)
+            if not data:
+                return None
+            found = _first_clock(data)
+            if found is not None:
+                return begin + found[0], found[1]
+            begin += len(data)
+        return None
+
+    def tick_before(self, place: int) -> Tick | None:
+        for n in range(1, QUIET_STRIDES + 1):
+            tick = self.tick_from(max(0, place - n * STRIDE))
+            if tick is not None and tick[0] <= place:
+                return tick
+        return None
+
+    def walk(self, low: Tick, high: int, seconds: int) -> int | None:
+        """The first line of (low, high) that is `seconds` or more after `low`."""
+        at, last, elapsed = low[0], low, 0
+        while at < high and (data := self._read(at)):
+            for line in data.removesuffix(b"\n").split(b"\n"):
+                clock = _clock(line)
+                if clock is not None and at > low[0]:
+                    elapsed, last = elapsed + _moved(last, (at, clock)), (at, clock)
+                    if elapsed >= seconds:
+                        return at
+                at += len(line) + 1
+        return None
+
+    def _line_from(self, place: int) -> int:
+        """Where the first line at or behind `place` begins."""
+        for at, piece, fd in self._parts:
+            if at <= place < at + piece.size:
+                if place == at or os.pread(fd, 1, place - at - 1) == b"\n":
+                    return place
+                data = self._read(place)
+                newline = data.find(b"\n")
+                return place + (newline + 1 if newline >= 0 else len(data))
+        return self.size
+
+    def _read(self, place: int) -> bytes:
+        """About a stride of whole lines from `place` on, of one file."""
+        for at, piece, fd in self._parts:
+            if at <= place < at + piece.size:
+                data = os.pread(fd, min(STRIDE, at + piece.size - place), place - at)
+                if place + len(data) < at + piece.size:
+                    data = data[: data.rfind(b"\n") + 1] or data
+                return data
+        return b""
+
+
+def _first_clock(data: bytes) -> Tick | None:
+    at = 0
+    for line in data.split(b"\n"):
+        clock = _clock(line)
+        if clock is not None:
+            return at, clock
+        at += len(line) + 1
+    return None
+
+
+def _clock(line: bytes) -> int | None:
+    found = _CLOCK.search(line, 0, _REACH)
+    return None if found is None else int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])

@@ -1,0 +1,404 @@
+"""A log of five million lines: how long until what one asked for is on the screen, next to less, lnav and Toolong.
+
+    .venv/bin/python benchmarks/biglog.py [--lines 5000000] [--rounds 3] [--toolong PATH] [--json FILE]
+
+Every program runs in tmux, 180x50, on the same file in memory; a key is sent and the screen is looked at until the wanted line is on it
+(a look takes about 4 ms). The console reads through its agent and the real `attach`; the others open the file itself. Measured are
+
+* end: the newest line. The console is running already and opens the log (`enter`); the others are started on it and sent to its end
+* line: any line of the middle, by its number
+* first: the nearest match of a text that occurs once, at the other end of the file
+* all: the number of lines with a text, all of them counted; the anchor is `grep -c -F`
+* painted: bytes a second that reach the terminal while 20,000 lines a second come and the end is followed, in remote mode and not
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.clock import boot_id
+from bs4_agent.paths import Home
+from bs4_console.core.channel import Channel
+from bs4_console.core.fleet import Fleet
+from bs4_console.core.state import PodState
+from bs4_console.tui.app import ConsoleApp
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.streams import AttachDuplex, serve
+
+SIZE = (180, 50)
+#: Seconds after which a program is taken not to be able to do it.
+PATIENCE_S = 30.0
+#: Texts to look for: at the start of the file once, in every line, in one line of 97, in none.
+ONCE, EVERY, SOME, NEVER = "lr 0000007 tokens", "tokens batch", "WARNING", "Traceback"
+
+
+def make_log(path: Path, lines: int) -> None:
+    """Lines of 95 bytes as a trainer writes them, 60 a second, over a day and more."""
+    with path.open("wb") as handle:
+        for begin in range(0, lines, 20_000):
+            handle.write("".join(map(line, range(begin, min(begin + 20_000, lines)))).encode())
+
+
+def line(n: int) -> str:
+    s = n // 60
+    level = "INFO" if n % 97 else "WARNING"
+    return (
+        f"{s // 3600 % 24:02}:{s // 60 % 60:02}:{s % 60:02} {level:>7} Step {n} | Time: {n % 9}.{n % 97:02}s | "
+        f"Loss: 0.{n * 7919 % 100000:05} | lr {n:07} tokens batch ok {n % 65536:05}\n"
+    )
+
+
+class BenchSession:
+    """Stands where a PodSession stands: an agent of this machine, through `attach`."""
+
+    def __init__(self, home: Home) -> None:
+        self.state = PodState("bench")
+        self._home = home
+        self._channel: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
+        stamp = {"t": time.time(), "m": time.monotonic(), "b": boot_id()}
+        for seq, event in enumerate(("registered", "attempt-started"), 1):
+            record = {**stamp, "seq": seq, "prev": "0" * 64, "type": "run", "event": event, "run": "bench", "attempt": 1}
+            self.state.apply_journal({**record, "trainer": "prime-rl", "output_dir": "/tmp", "cwd": "/tmp", "argv": [], "config": ""})
+        self.state.streams = ["log/bench/trainer"]
+
+    async def run(self) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bs4_agent", "attach"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "BS4_HOME": str(self._home.root)},
+            limit=1 << 20,
+        )
+        self._channel.set_result(await Channel.open(AttachDuplex(process), "benchmark", "benchmark"))
+        self.state.link.state = "up"
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        await (await self._channel).close()
+
+    def retry_now(self) -> None: ...
+
+    async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
+        return await (await asyncio.shield(self._channel)).read(stream, cursor, limit=limit, wait=wait, seen=seen)
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        return await (await asyncio.shield(self._channel)).query(stream, op, **parameters)
+
+
+async def screen(home: Home) -> None:
+    """The console over that agent."""
+    fleet = Fleet()
+    fleet.add(BenchSession(home))  # type: ignore[arg-type]
+    await ConsoleApp(fleet).run_async()
+
+
+@contextlib.contextmanager
+def agent(home: Home, log: Path) -> Iterator[None]:
+    home.create()
+    (home.root / "bench.json").write_text(json.dumps({"logs": {"trainer": str(log)}}))
+    with subprocess.Popen([sys.executable, __file__, "--serve", str(home.root)], stdin=subprocess.PIPE) as process:
+        while not home.agent_record.exists():
+            if process.poll() is not None:
+                raise SystemExit("the agent did not start")
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            process.communicate()
+
+
+class Terminal:
+    """A program in a tmux server of its own."""
+
+    def __init__(self, argv: list[str], **environment: str) -> None:
+        self._name = f"bs4-bench-{os.getpid()}"
+        exports = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(SIZE[0]), "-y", str(SIZE[1]), *exports, shlex.join(argv))
+
+    def _tmux(self, *words: str) -> str:
+        return subprocess.run(["tmux", "-L", self._name, *words], check=True, capture_output=True, text=True).stdout
+
+    def type(self, text: str) -> None:
+        self._tmux("send-keys", "-l", text)
+
+    def press(self, *keys: str) -> None:
+        self._tmux("send-keys", *keys)
+
+    def shown(self) -> str:
+        return self._tmux("capture-pane", "-p")
+
+    def wait(self, wanted: str) -> float | None:
+        """Seconds until `wanted`, an expression, is on the screen; None when it does not come."""
+        began = time.perf_counter()
+        while time.perf_counter() - began < PATIENCE_S:
+            if re.search(wanted, self.shown()):
+                return time.perf_counter() - began
+            time.sleep(0.001)
+        return None
+
+    def after(self, key: str, wanted: str) -> float | None:
+        began = time.perf_counter()
+        self.press(key)
+        waited = self.wait(wanted)
+        return None if waited is None else time.perf_counter() - began
+
+    def enter(self, text: str, wanted: str) -> float | None:
+        """Type `text`, and when it is there, Enter: seconds from that to `wanted`."""
+        self.type(text)
+        self.wait(re.escape(text.lstrip(":/?").split(" ", 1)[-1]))
+        return self.after("Enter", wanted)
+
+    def record(self, path: Path) -> None:
+        """From now on everything that reaches the terminal goes into `path` as well."""
+        self._tmux("pipe-pane", "-o", f"cat > {shlex.quote(str(path))}")
+
+    def close(self) -> None:
+        subprocess.run(["tmux", "-L", self._name, "kill-server"], check=False, capture_output=True)
+
+
+Times = dict[str, float | None]
+
+
+def console(home: Home, lines: int) -> Times:
+    times: Times = {}
+    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)])
+    try:
+        terminal.wait("bench")
+        terminal.press("Enter")
+        terminal.wait("logs")
+        times["end"] = terminal.enter(":logs trainer", rf"Step {lines - 1} ")
+        # The pod counts its lines once while somebody looks: a person needs longer than this to type a number.
+        times["line, counted for the first time"] = terminal.enter(f":go {lines // 2}", rf"Step {lines // 2 - 1} ")
+        for n in (lines // 10 * 9, lines // 10, lines // 3):
+            times["line"] = max(times.get("line") or 0, terminal.enter(f":go {n}", rf"Step {n - 1} ") or PATIENCE_S)
+        terminal.type("G")
+        terminal.wait(rf"Step {lines - 1} ")
+        times["first"] = terminal.enter(f":find {ONCE}", r"Step 7 ")
+        terminal.type("G")
+        terminal.wait(rf"Step {lines - 1} ")
+        times["all, every line"] = terminal.enter(f":find {EVERY}", rf"batch {lines:,} lines(?!…)")
+        times["all, one line of 97"] = terminal.enter(f":find {SOME}", rf"{SOME} {-(-lines // 97):,} lines(?!…)")
+        times["filter, the only line that passes"] = terminal.enter(f":filter {ONCE}", r"Step 7 ")
+    finally:
+        terminal.close()
+    return times
+
+
+def less(log: Path, lines: int) -> Times:
+    times: Times = {}
+    began = time.perf_counter()
+    terminal = Terminal(["less", str(log)])
+    try:
+        terminal.wait("Step 0 ")
+        times["start"] = time.perf_counter() - began
+        times["end"] = terminal.after("G", rf"Step {lines - 1} ")
+        terminal.type(str(lines // 2))
+        times["line"] = terminal.after("g", rf"Step {lines // 2 - 1} ")
+        terminal.press("G")
+        terminal.wait(rf"Step {lines - 1} ")
+        times["first"] = terminal.enter(f"?{ONCE}", r"Step 7 ")
+    finally:
+        terminal.close()
+    return times
+
+
+def lnav(log: Path, lines: int) -> Times:
+    times: Times = {}
+    began = time.perf_counter()
+    terminal = Terminal(["lnav", str(log)], HOME=tempfile.mkdtemp())
+    try:
+        terminal.wait(r"Step \d+ ")
+        times["start"] = time.perf_counter() - began
+        while not re.search(rf"Step {lines - 1} ", terminal.shown()) and time.perf_counter() - began < PATIENCE_S:
+            terminal.type("G")
+            time.sleep(0.02)
+        times["end"] = time.perf_counter() - began
+        times["line"] = terminal.enter(f":goto {lines // 2}", rf"Step {lines // 2} ")
+        terminal.type("g")
+        terminal.wait("Step 0 ")
+        last = ONCE.replace("0000007", f"{lines - 1:07}")
+        times["first"] = terminal.enter(f"/{last}", rf"Step {lines - 1} ")
+    finally:
+        terminal.close()
+    return times
+
+
+def toolong(program: str, log: Path, lines: int) -> Times:
+    times: Times = {}
+    began = time.perf_counter()
+    terminal = Terminal([program, str(log)])
+    try:
+        terminal.wait(rf"Step {lines - 1} ")
+        times["end"] = time.perf_counter() - began
+        terminal.press("C-g")
+        time.sleep(0.5)
+        terminal.type(str(lines // 2))
+        times["line"] = terminal.after("Enter", rf"Step {lines // 2 - 1} |Step {lines // 2} ")
+    finally:
+        terminal.close()
+    return times
+
+
+def grep(log: Path) -> dict[str, float]:
+    times = {}
+    for name, text in (("first", ONCE), ("all, every line", EVERY), ("all, one line of 97", SOME), ("all, none", NEVER)):
+        began = time.perf_counter()
+        # Not into /dev/null: grep stops at the first match there.
+        subprocess.run(["grep", "-c", "-F", text, str(log)], check=False, stdout=subprocess.PIPE)
+        times[name] = time.perf_counter() - began
+    return times
+
+
+async def on_the_pod(home: Home) -> Times:
+    """The same questions without a screen: what the agent itself needs, through attach."""
+    session = BenchSession(home)
+    running = asyncio.create_task(session.run())
+    times: Times = {}
+
+    async def whole(op: str, **arguments: Any) -> int:
+        lines: int = 0
+        while True:
+            answer = await session.query("log/bench/trainer", op, **arguments)
+            lines += sum(int(stretch[3]) for stretch in answer.get("stretches", []))
+            if answer["next"] is None or answer.get("hits"):
+                return lines
+            arguments |= answer["next"]
+
+    await session.query("log/bench/trainer", "stat")
+    questions: dict[str, Callable[[], Any]] = {
+        "first": lambda: whole("search", pattern=ONCE, limit=1, backwards=True),
+        "all, every line": lambda: whole("count", pattern=EVERY),
+        "all, one line of 97": lambda: whole("count", pattern=SOME),
+        "all, none": lambda: whole("count", pattern=NEVER),
+        "all, none, either case": lambda: whole("count", pattern=NEVER, ignore_case=True),
+    }
+    for name, ask in questions.items():
+        began = time.perf_counter()
+        await ask()
+        times[name] = time.perf_counter() - began
+    running.cancel()
+    await session.close()
+    return times
+
+
+def painted(home: Home, log: Path, seconds: float, **environment: str) -> dict[str, float]:
+    """Bytes a second on the terminal while the end of a growing log is followed."""
+    stop = threading.Event()
+
+    def grow() -> None:
+        with log.open("ab", buffering=0) as handle:
+            n = 10_000_000
+            while not stop.wait(0.05):
+                handle.write("".join(map(line, range(n, n + 1000))).encode())
+                n += 1000
+
+    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)], **environment)
+    writer = threading.Thread(target=grow)
+    try:
+        terminal.wait("bench")
+        terminal.press("Enter")
+        terminal.wait("logs")
+        terminal.type(":logs trainer")
+        terminal.press("Enter")
+        terminal.wait("following")
+        writer.start()
+        time.sleep(2)
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "bytes"
+            terminal.record(path)
+            before = terminal.shown()
+            time.sleep(seconds)
+            moved = terminal.shown() != before
+            size = path.stat().st_size
+        return {"KiB/s": size / 1024 / seconds, "moved": float(moved)}
+    finally:
+        stop.set()
+        writer.join()
+        terminal.close()
+
+
+def medians(rounds: list[Times]) -> Times:
+    names = dict.fromkeys(name for times in rounds for name in times)
+    found: Times = {}
+    for name in names:
+        values = [value for times in rounds if (value := times.get(name)) is not None]
+        found[name] = round(statistics.median(values), 3) if values else None
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--lines", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--toolong", default=shutil.which("tl") or "", help="Toolong's program")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", default="", help="parts to run: pod, console, others, painted")
+    parser.add_argument("--screen", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(Home(options.serve))
+        return
+    if options.screen:
+        asyncio.run(screen(Home(options.screen)))
+        return
+    parts = options.only.split(",") if options.only else ["pod", "console", "others", "painted"]
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
+        home, log = Home(Path(directory) / "home"), Path(directory) / "trainer.log"
+        make_log(log, options.lines)
+        result: dict[str, Any] = {
+            "lines": options.lines,
+            "bytes": log.stat().st_size,
+            "rounds": options.rounds,
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0],
+        }
+        programs: dict[str, Callable[[], Times]] = {"grep -c -F": lambda: dict(grep(log))}
+        if "pod" in parts:
+            programs["agent, without a screen"] = lambda: asyncio.run(on_the_pod(home))
+        if "console" in parts:
+            programs["bs4-console"] = lambda: console(home, options.lines)
+        if "others" in parts:
+            programs["less"] = lambda: less(log, options.lines)
+            programs |= {"lnav": lambda: lnav(log, options.lines)} if shutil.which("lnav") else {}
+            programs |= {"Toolong": lambda: toolong(options.toolong, log, options.lines)} if options.toolong else {}
+        rounds: dict[str, list[Times]] = {name: [] for name in programs}
+        for _ in range(options.rounds):
+            for name, program in programs.items():
+                # A fresh agent each time: one that has the line index already would flatter the first jump.
+                with agent(Home(home.root), log) if name.startswith(("bs4", "agent")) else contextlib.nullcontext():
+                    rounds[name].append(program())
+                shutil.rmtree(home.root, ignore_errors=True)
+        result["seconds"] = {name: medians(times) for name, times in rounds.items()}
+        if "painted" in parts:
+            with agent(Home(home.root), log):
+                result["painted"] = {
+                    "remote": painted(home, log, 10.0, SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22"),
+                    "local": painted(home, log, 10.0),
+                }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

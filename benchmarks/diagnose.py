@@ -1,0 +1,158 @@
+"""diagnose against `grep -E` with as many alternatives, over the same files in the same minute.
+
+    python benchmarks/diagnose.py [megabytes]
+
+Three logs are made: a healthy run's orchestrator log, a failing one in which every third line belongs to an error, and random printable
+text. grep gets one text for every signature that ships (what the signature needs) and counts; diagnose does all of its work, start-up and
+reading the playbooks included. Each pair is run three times in turn, and the ratio of the fastest two counts: the machine is shared.
+The limit is 15; 10 is the aim.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bs4_console.core.patterns import literals
+from bs4_console.core.playbooks import lint
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "benchmarks" / "results" / "diagnose.json"
+LIMIT, ROUNDS = 15.0, 3
+_CLI = "import sys; from bs4_console.cli.main import main; sys.exit(main())"
+
+
+def _clock(number: int) -> str:
+    second = number // 2 % 86400
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+
+
+def healthy() -> Iterator[str]:
+    """What an orchestrator of the current generation writes: mostly heartbeats, now and then a step, an evaluation, a checkpoint."""
+    rng = random.Random(1)
+    number = 0
+    while True:
+        number += 1
+        clock = _clock(number)
+        if number % 30 == 0:
+            yield (
+                f"{clock} SUCCESS Step {number // 30} | 31.{number % 10}s | Reward {rng.random():.4f} | Trainable 120/128 (93.8%)"
+                " | Turns 3.1 | Branches 1.0 | Max Off-Policy 1 | Error 0.0% | Cancelled 0.0% | Truncation 1.2%"
+            )
+        elif number % 300 == 7:
+            yield f"{clock}    INFO Saving checkpoint at step {number // 30}"
+        elif number % 30 == 1:
+            yield f"{clock}    INFO Updating policy in-flight to v{number // 30}"
+        elif number % 50 == 3:
+            yield f"{clock} WARNING Cancelled {number % 5} train episodes past max_off_policy_steps=8. Consider increasing it."
+        else:
+            yield (
+                f"{clock}    INFO Train batch {number % 128}/128 ({number % 100}.0%) (+{number % 9} buffered); {number % 50} inflight"
+                f" episodes (train={number % 40}, eval=0, groups={number % 12})"
+            )
+
+
+def failing() -> Iterator[str]:
+    """Every third line belongs to an error that some rule knows, with its traceback; the others are a healthy run's."""
+    lines = healthy()
+    number = 0
+    while True:
+        number += 1
+        yield next(lines)
+        yield next(lines)
+        yield (
+            f"{_clock(number)}   ERROR Rollout failed: APIConnectionError('Connection error.')",
+            "Traceback (most recent call last):",
+            '  File "/app/.venv/lib/python3.11/site-packages/httpx/_transports/default.py", line 118, in map_httpcore_exceptions',
+            "httpx.ConnectError: All connection attempts failed",
+            f"{_clock(number)} WARNING Inference server was not reached after {number % 600} seconds (Error: x) on http://127.0.0.1:8000",
+            "OSError: [Errno 28] No space left on device",
+        )[number % 6]
+
+
+def noise() -> Iterator[str]:
+    rng = random.Random(2)
+    words = ["".join(rng.choices("etaoinshrdlucmfwypvbgkjqxz", k=rng.randint(2, 9))) for _ in range(3000)]
+    words += [word.upper() for word in words[:100]] + [str(n) for n in range(200)] + ["Error", "failed", "{", "}", "==", "//"]
+    while True:
+        yield " ".join(rng.choices(words, k=14))
+
+
+def make(path: Path, lines: Callable[[], Iterator[str]], size: int) -> None:
+    with path.open("w") as file:
+        written = 0
+        for line in lines():
+            written += file.write(line + "\n")
+            if written >= size:
+                return
+
+
+def alternatives(path: Path) -> int:
+    """One text a signature, as an extended regular expression."""
+    texts = []
+    for entry in lint()[0]:
+        for signature in entry.get("detect", {}).get("logs", ()):
+            found = literals(signature["pattern"])
+            if found:
+                texts.append(re.sub(r"([\[\].*+?(){}|^$\\])", r"\\\1", found[0].removeprefix("(?i)")))
+    path.write_text("|".join(texts))
+    return len(texts)
+
+
+def timed(command: list[str]) -> tuple[float, float, bytes]:
+    """(wall, CPU) seconds of a child and what it printed."""
+    before = os.times()
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    wall = time.perf_counter() - started
+    after = os.times()
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{command[0]} failed: {done.stderr.decode()[-500:]}")
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, used, done.stdout
+
+
+def measure(directory: Path, megabytes: int) -> dict[str, Any]:
+    pattern = directory / "alternatives"
+    count = alternatives(pattern)
+    rows = {}
+    for name, lines in (("healthy", healthy), ("failing", failing), ("noise", noise)):
+        log = directory / f"{name}.log"
+        make(log, lines, megabytes << 20)
+        grep = ["grep", "-c", "-E", "-f", str(pattern), str(log)]
+        ours = [sys.executable, "-c", _CLI, "diagnose", "--source", "orchestrator", "--json", str(log)]
+        pairs = [(timed(grep), timed(ours)) for _ in range(ROUNDS)]
+        found = [finding["id"] for finding in json.loads(pairs[0][1][2])["findings"]]
+        wall = [min(pair[side][0] for pair in pairs) for side in (0, 1)]
+        cpu = [min(pair[side][1] for pair in pairs) for side in (0, 1)]
+        rows[name] = {
+            "grep_s": round(wall[0], 3), "diagnose_s": round(wall[1], 3), "ratio": round(wall[1] / wall[0], 1),
+            "grep_cpu_s": round(cpu[0], 3), "diagnose_cpu_s": round(cpu[1], 3), "cpu_ratio": round(cpu[1] / cpu[0], 1),
+            "findings": found,
+        }  # fmt: skip
+        print(
+            f"{name:8} grep {wall[0]:.2f} s, diagnose {wall[1]:.2f} s: {wall[1] / wall[0]:.1f} times (CPU {cpu[1] / cpu[0]:.1f}); {found}"
+        )
+        log.unlink()
+    return {"megabytes": megabytes, "alternatives": count, "limit": LIMIT, "logs": rows}
+
+
+def main() -> int:
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    with tempfile.TemporaryDirectory() as directory:
+        result = measure(Path(directory), megabytes)
+    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    return 0 if all(row["ratio"] <= LIMIT for row in result["logs"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""completions: what a shell needs to complete this command line, written from the parsers themselves."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bs4_console.core.inventory import Inventory
+
+SHELLS = ("bash", "zsh", "fish")
+#: Options whose value is a pod of the inventory: asked for when Tab is pressed.
+_PODS = ("--pod",)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=(*SHELLS, "pods"), help="the shell to print a script for; `pods` prints the pods' names")
+    parser.epilog = 'bash: eval "$(bs4-console completions bash)"; zsh the same; fish: bs4-console completions fish | source'
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.shell == "pods":
+        sys.stdout.writelines(f"{pod.name}\n" for pod in Inventory().list())
+        return 0
+    from bs4_console.cli.main import build
+
+    sys.stdout.write({"bash": bash, "zsh": zsh, "fish": fish}[options.shell](list(nodes(build()))))
+    return 0
+
+
+@dataclass(frozen=True)
+class Node:
+    """One parser: the words that lead to it, the words that may follow with their help, its options (name, help, choices, takes a value),
+    and the choices of its positional arguments."""
+
+    path: tuple[str, ...]
+    words: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str, tuple[str, ...], bool], ...]
+
+
+def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Node]:
+    """The parser and all below it, outermost first."""
+    words: list[tuple[str, str]] = []
+    options: list[tuple[str, str, tuple[str, ...], bool]] = []
+    below: list[tuple[str, argparse.ArgumentParser]] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            words += [(name, texts.get(name, "")) for name in action.choices]
+            below += action.choices.items()
+        elif action.option_strings:
+            choices = tuple(str(choice) for choice in action.choices or ())
+            options.append((action.option_strings[-1], action.help or "", choices, action.nargs != 0))
+        elif action.choices:
+            words += [(str(choice), "") for choice in action.choices]
+    yield Node(path, tuple(words), tuple(options))
+    for name, child in below:
+        yield from nodes(child, (*path, name))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def bash(found: list[Node]) -> str:
+    """A function and its `complete`; works in bash 3.2 (macOS) too."""
+    paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
+    lines = [
+        "_bs4_console() {",
+        '    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" here="" word next known path',
+        "    COMPREPLY=()",
+        '    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
+        '        next="${here:+$here }$word"',
+        f"        for path in {paths}; do",
+        '            if [ "$path" = "$next" ]; then here="$next"; fi',
+        "        done",
+        "    done",
+        '    case "$here $prev" in',
+    ]
+    for node in found:
+        for name, _, choices, _ in node.options:
+            if choices:
+                lines.append(f"        {_quoted(f'{_joined(node)} {name}')}) known={_quoted(' '.join(choices))} ;;")
+    lines += [f'        *" {name}") known="$(bs4-console completions pods 2>/dev/null)" ;;' for name in _PODS]
+    lines += [
+        '        *) case "$here" in',
+        *(f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;" for node in found),
+        "        esac ;;",
+        "    esac",
+        '    COMPREPLY=($(compgen -W "$known" -- "$cur"))',
+        "}",
+        "complete -o default -F _bs4_console bs4-console",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def zsh(found: list[Node]) -> str:
+    """With the help beside each word."""
+    lines = ["#compdef bs4-console", "_bs4_console() {", '    local here="" word prev="${words[CURRENT-1]}"', "    local -a known"]
+    paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
+    lines += [
+        f"    local -a paths=({paths})",
+        '    for word in "${(@)words[2,CURRENT-1]}"; do',
+        '        if (( ${paths[(Ie)${here:+$here }$word]} )); then here="${here:+$here }$word"; fi',
+        "    done",
+        '    case "$here $prev" in',
+    ]
+    for node in found:
+        for name, _, choices, _ in node.options:
+            if choices:
+                lines.append(f"        {_quoted(f'{_joined(node)} {name}')}) known=({' '.join(_quoted(c) for c in choices)}) ;;")
+    lines += [f'        *" {name}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;' for name in _PODS]
+    lines.append('        *) case "$here" in')
+    for node in found:
+        words = [_described(word, text) for word, text in node.words] + [_described(name, text) for name, text, _, _ in node.options]
+        lines.append(f"            {_quoted(_joined(node))}) known=({' '.join(words)}) ;;")
+    lines += [
+        "        esac ;;",
+        "    esac",
+        "    if (( $#known )); then _describe 'bs4-console' known || _files; else _files; fi",
+        "}",
+        "compdef _bs4_console bs4-console",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def fish(found: list[Node]) -> str:
+    """One `complete` a word and an option."""
+    lines = ["complete -c bs4-console -f"]
+    for node in found:
+        when = _fish_condition(node, found)
+        for word, text in node.words:
+            lines.append(f"complete -c bs4-console -n {_fish(when)} -a {_fish(word)} -d {_fish(_first(text))}")
+        for name, text, choices, valued in node.options:
+            spelled = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+            offered = "(bs4-console completions pods)" if name in _PODS else " ".join(choices)
+            more = (f" -x -a {_fish(offered)}" if offered else " -r") if valued else ""
+            lines.append(f"complete -c bs4-console -n {_fish(when)} {spelled}{more} -d {_fish(_first(text))}")
+        if node.path and not any(other.path[:-1] == node.path for other in found):
+            lines.append(f"complete -c bs4-console -n {_fish(when)} -F")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_condition(node: Node, found: list[Node]) -> str:
+    """After the words of the path, before any that leads further."""
+    seen = [f"__fish_seen_subcommand_from {word}" for word in node.path]
+    further = [other.path[-1] for other in found if other.path[:-1] == node.path and other.path]
+    return "; and ".join([*seen, *([f"not __fish_seen_subcommand_from {' '.join(further)}"] if further else [])]) or "true"
+
+
+def _fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _joined(node: Node) -> str:
+    return " ".join(node.path)
+
+
+def _all(node: Node) -> str:
+    return " ".join([*(word for word, _ in node.words), *(option[0] for option in node.options)])
+
+
+def _described(word: str, text: str) -> str:
+    return _quoted(f"{word}:{_first(text)}" if text else word)
+
+
+def _first(text: str) -> str:
+    """The help up to its first stop, on one line."""
+    return re.split(r"[;.(]\s|\n", text.replace("%%", "%"))[0].strip()

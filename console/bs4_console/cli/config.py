@@ -1,0 +1,288 @@
+"""config: what is wrong with a training config, and what can be done about it before a pod is paid for."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bs4_console.cli.output import complain, emit, table
+from bs4_console.core.configs.diff import compare, values
+from bs4_console.core.configs.findings import Finding
+from bs4_console.core.configs.fix import fix, write
+from bs4_console.core.configs.history import History
+from bs4_console.core.configs.lint import TRAINERS, lint
+from bs4_console.core.configs.migrate import migrate
+from bs4_console.core.configs.sizing import Wish, estimate, new
+from bs4_console.core.configs.view import Given
+from bs4_console.core.errors import FINDING, UsageError
+
+#: Both generations of prime-rl; what is TOML.
+TOML = TRAINERS[:2]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    made: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+        "lint": ("say what is wrong, by rule and line; ends with 1 when there is an error", _lint_parser),
+        "fix": ("show the fixes that are certain, and make them with --write; ends with 1 while an error is left", _fix_parser),
+        "diff": ("what differs by meaning; ends with 1 when anything does", _diff_parser),
+        "migrate": ("write it in the names of the other prime-rl generation; ends with 1 when lint refuses the result", _migrate_parser),
+        "new": ("make a config for a model and a number of GPUs", _new_parser),
+        "estimate": (
+            "the memory that trainer and inference will need, with the arithmetic; ends with 1 when it does not fit",
+            _estimate_parser,
+        ),
+        "history": ("the versions of a config, or --add one; the file itself is not touched", _history_parser),
+    }
+    for name, (text, fill) in made.items():
+        fill(verbs.add_parser(name, help=text))
+
+
+def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINERS) -> None:
+    parser.add_argument("--trainer", choices=choices, default="prime-rl", help="which is installed (the current prime-rl unless said)")
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def _lint_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the config, or for verl also the script that starts it")
+    _trainer(parser)
+    _json(parser)
+    parser.add_argument("--launch", default="", metavar="COMMAND", help="the command that will start it, for what only flags say")
+    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod")
+    parser.add_argument("--prompt-tokens", type=int, default=1500, metavar="N", help="the longest prompt (1500)")
+    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's directory, to see what a start finds there")
+    parser.add_argument("--registry", type=Path, metavar="FILE", help="the history of configs that its version is held against")
+    parser.add_argument("--env-version", default="", metavar="V", help="the environment version that is installed")
+    parser.add_argument("--installed", action="append", default=[], metavar="ID", help="an environment that is installed (may be repeated)")
+    parser.add_argument("--running", action="append", default=[], metavar="DIR", help="output directory of a running run (may be repeated)")
+    parser.add_argument(
+        "--beside", action="append", default=[], type=Path, metavar="FILE", help="another run's config, whose names are taken"
+    )
+
+
+def _fix_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the config")
+    _trainer(parser)
+    parser.add_argument("--write", action="store_true", help="change the file; the old one stays beside it as FILE.orig")
+    _json(parser)
+
+
+def _diff_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="A", type=Path, help="one config")
+    parser.add_argument("after", metavar="B", type=Path, help="the other")
+    _json(parser)
+
+
+def _migrate_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the config")
+    parser.add_argument("--to", choices=TOML, required=True, help="the generation that it shall be for")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of showing it; an existing file is not touched")
+    _json(parser)
+
+
+def _new_parser(parser: argparse.ArgumentParser) -> None:
+    _trainer(parser, TOML)
+    parser.add_argument("--model", default="", help="the model's name on the hub (asked for on a terminal)")
+    parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod (asked for on a terminal)")
+    parser.add_argument("--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one of them (80)")
+    parser.add_argument("--billions", type=float, metavar="N", help="parameters in 10^9, where the model's name does not say")
+    parser.add_argument("--env", default="reverse-text", metavar="ID", help="the environment (reverse-text)")
+    parser.add_argument("--name", default="", help="the run's name (made from the model unless said)")
+    parser.add_argument("--full", action="store_true", help="train all weights instead of a LoRA adapter")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of showing it; an existing file is not touched")
+    _json(parser)
+
+
+def _estimate_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the config")
+    _trainer(parser, TOML)
+    parser.add_argument("--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one GPU (80)")
+    parser.add_argument("--billions", type=float, metavar="N", help="parameters in 10^9, where the model's name does not say")
+    _json(parser)
+
+
+def _history_parser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the config")
+    parser.add_argument("--registry", type=Path, metavar="FILE", help="where the history is kept (registry.json beside the config)")
+    parser.add_argument("--add", default="", metavar="REASON", help="record the file as a new version, and why it was made")
+    parser.add_argument("--based-on", default="", metavar="NAME:vN", help="the version that it was made from (the one before)")
+    _json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    verbs: dict[str, Callable[[argparse.Namespace], int]] = {
+        "lint": _lint,
+        "fix": _fix,
+        "diff": _diff,
+        "migrate": _migrate,
+        "new": _new,
+        "estimate": _estimate,
+        "history": _history,
+    }
+    return verbs[options.verb](options)
+
+
+def _ends(findings: list[Finding]) -> int:
+    return FINDING if any(finding.level == "error" for finding in findings) else 0
+
+
+def _say(file: Path | str, findings: list[Finding]) -> None:
+    for finding in findings:
+        print(f"{file}:{finding.line}: {finding.level} {finding.id}: {finding.message} {finding.fix}")
+
+
+def _lint(options: argparse.Namespace) -> int:
+    if options.gpus is not None and options.gpus < 1:
+        raise UsageError("--gpus is at least 1.", "Give the number of GPUs of the pod.")
+    given = Given(
+        options.launch,
+        options.gpus,
+        options.prompt_tokens,
+        options.run_dir,
+        options.registry,
+        options.env_version,
+        tuple(options.installed),
+        tuple(options.running),
+        tuple(options.beside),
+    )
+    findings = lint(options.file, options.trainer, given)
+    if options.json:
+        emit("config-lint", findings=[finding.as_dict() for finding in findings])
+    else:
+        _say(options.file, findings)
+        errors = sum(finding.level == "error" for finding in findings)
+        print(f"{errors} errors, {len(findings) - errors} warnings for {options.trainer}.")
+    return _ends(findings)
+
+
+def _fix(options: argparse.Namespace) -> int:
+    fixed = fix(options.file, options.trainer)
+    before, after = fixed.before.splitlines(keepends=True), fixed.after.splitlines(keepends=True)
+    diff = "".join(difflib.unified_diff(before, after, "before", "after"))
+    kept = write(options.file, fixed.after) if options.write and fixed.made else None
+    if options.json:
+        made, left = ([finding.as_dict() for finding in findings] for findings in (fixed.made, fixed.left))
+        emit("config-fix", fixed=made, left=left, diff=diff, written=kept is not None, original=str(kept) if kept else None)
+        return _ends(fixed.left)
+    print(diff or "Nothing can be fixed for certain.\n", end="")
+    _say(options.file, fixed.left)
+    if kept:
+        print(f"{len(fixed.made)} fixed in {options.file}; the old one is {kept}.")
+    elif fixed.made:
+        print(f"{len(fixed.made)} could be fixed; `--write` does it.")
+    return _ends(fixed.left)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    changes = compare(values(options.before), values(options.after))
+    if options.json:
+        # TOML has dates, JSON has not.
+        emit("config-diff", changes=[{key: _plain(value) for key, value in asdict(change).items()} for change in changes])
+    else:
+        for change in changes:
+            sign = {"added": "+", "removed": "-", "changed": "~"}[change.kind]
+            shown = [str(value) for value in (change.before, change.after) if value is not None]
+            print(f"{sign} {change.key}: {' -> '.join(shown)}")
+        if not changes:
+            print("They mean the same.")
+    return FINDING if changes else 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | dict | None) else str(value)
+
+
+def _put(output: Path, text: str) -> None:
+    """Refuses to write over a file."""
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        raise UsageError(f"{output} exists.", "Give another --output.") from None
+    with open(descriptor, "w", encoding="utf-8") as handle:
+        handle.write(text)
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    done = migrate(options.file, options.to)
+    if options.output:
+        _put(options.output, done.text)
+    if options.json:
+        left_out = [{"key": key, "reason": reason} for key, reason in done.left_out]
+        emit("config-migrate", to=options.to, text=done.text, left_out=left_out, findings=[finding.as_dict() for finding in done.findings])
+        return _ends(done.findings)
+    if not options.output:
+        print(done.text, end="")
+    for key, reason in done.left_out:
+        complain(f"{key}: {reason}.")
+    for finding in done.findings:
+        complain(f"{options.output or 'result'}:{finding.line}: {finding.level} {finding.id}: {finding.message}")
+    return _ends(done.findings)
+
+
+def _ask(question: str) -> str:
+    from bs4_console.cli.sessions import is_terminal
+
+    if not is_terminal():
+        raise UsageError(f"{question} is not given.", "Give --model and --gpus; they are asked for on a terminal only.")
+    return input(f"{question}: ").strip()
+
+
+def _new(options: argparse.Namespace) -> int:
+    model = options.model or _ask("The model's name")
+    gpus = options.gpus if options.gpus is not None else _ask("The number of GPUs")
+    if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
+        raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
+    wish = Wish(options.trainer, model, int(gpus), options.gpu_gib, options.billions, options.env, options.name, not options.full)
+    made = new(wish)
+    if options.output:
+        _put(options.output, made.text)
+    if options.json:
+        emit("config-new", trainer=options.trainer, text=made.text, reasons=made.reasons, findings=[f.as_dict() for f in made.findings])
+    else:
+        print(f"{options.output} is written." if options.output else made.text, end="\n" if options.output else "")
+    return _ends(made.findings)
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    done = estimate(options.file, options.trainer, options.gpu_gib, options.billions)
+    if options.json:
+        emit("config-estimate", **done.as_dict())
+    else:
+        for side in done.sides:
+            print(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
+            for part in side.parts:
+                print(f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}")
+            print(f"  {side.gib:8.1f} GiB  of {options.gpu_gib:g} a GPU: {'fits' if side.fits else 'DOES NOT FIT'}")
+        for note in done.notes:
+            print(note)
+    return 0 if done.fits else FINDING
+
+
+def _history(options: argparse.Namespace) -> int:
+    data = values(options.file)
+    registry = options.registry or options.file.parent / "registry.json"
+    history = History.read(registry)
+    if options.add:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        history.add(options.file, data, options.add, today, options.based_on)
+        history.write()
+    versions = history.versions(history.key(options.file))
+    changed = not versions or (bool(versions[-1].digest) and versions[-1].digest != History.digest(data))
+    if options.json:
+        emit("config-history", config=history.key(options.file), versions=[asdict(version) for version in versions], changed=changed)
+    else:
+        table([[v.version, v.created or "?", v.based_on or "-", v.reason] for v in versions], ["version", "created", "based on", "reason"])
+        if changed:
+            print("The file is not recorded as it is now; `--add REASON` does it.")
+    return 0

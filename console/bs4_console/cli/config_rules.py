@@ -1,0 +1,38 @@
+"""docs/configs.md, written from the rules themselves: `python -m bs4_console.cli.config_rules FILE`. A test holds the two together."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bs4_console.core.configs.catalog import rules
+
+_HEAD = """# Training configs
+
+Written from configs/rules.toml by `python -m bs4_console.cli.config_rules docs/configs.md`; do not edit.
+
+`bs4-console config lint FILE --trainer prime-rl-2026-01|prime-rl|verl` says what is wrong with a config before a pod is paid for:
+by rule, with the line and what to do. It ends with 1 when there is an error, 0 otherwise (warnings included), 2 when the file
+cannot be read or the command is wrong. For verl the file may also be the script that starts it. `config fix` makes the fixes that
+are certain; `config diff` compares by meaning; `config migrate` translates between the generations of prime-rl and lists what it
+could not; `config new` and `config estimate` know what fits; `config history` keeps versions, their parents and reasons in a
+registry of its own, because the trainers refuse keys that they do not know.
+
+What the trainer's own schema says (configs/schemas) is reported under the rule that explains it, and as `schema` where none does.
+Values are converted as the trainers convert them before they are judged.
+
+## Rules
+
+| id | trainer | level | rule | otherwise | fix | needs |
+|---|---|---|---|---|---|---|
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    cells = ([r.id, r.applies, r.level, r.title, r.fails, r.fix, f"`{r.needs}`" if r.needs else "the file"] for r in rules().values())
+    return _HEAD + "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(markdown(), encoding="utf-8")

@@ -1,0 +1,167 @@
+"""docs/failures.md, written from the playbooks themselves: `python -m bs4_console.cli.failures FILE`. A test holds the two together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_console.core.playbooks import lint
+from bs4_console.core.step_words import sentence
+
+FAMILIES = {
+    "inference": "Inference",
+    "trainer": "Trainer",
+    "orchestrator": "Orchestrator",
+    "weight-sync": "Weight sync",
+    "environment": "Environments",
+    "checkpoint": "Checkpoints and resuming",
+    "disk": "Disks",
+    "gpu": "GPUs",
+    "host": "The host",
+    "network": "Collectives and network",
+    "ssh": "SSH",
+    "wandb": "Weights & Biases",
+    "hub": "Hugging Face hub",
+    "object-store": "Object store",
+    "provider": "Provider",
+    "config": "Configuration",
+    "performance": "Performance",
+    "training-health": "Training health",
+    "verl": "verl",
+    "maintenance": "Maintenance",
+    "recovery": "Recovery",
+}
+
+_HEAD = """# Known failures
+
+Written from the playbooks by `python -m bs4_console.cli.failures docs/failures.md`; do not edit.
+
+One section a failure, by family. *Root* is a cause; *cascade* and *symptom* follow from one and are not shown beside it; a *warning*
+says what will fail if nothing changes. What a log must say counts only in the log that is named, at the level that is named: the same
+words in a completion, an advice line or another program's log are nothing.
+"""
+
+_LEVELS = {"": "lines without a header of their own"}
+
+
+def markdown(directory: Path | None = None) -> str:
+    """The whole page."""
+    playbooks, _ = lint(directory)
+    lines = [_HEAD]
+    families = sorted({p["family"] for p in playbooks}, key=_rank)
+    lines += ["| family | failures |", "|---|---|"]
+    lines += [f"| [{_family(f)}](#{_anchor(_family(f))}) | {sum(p['family'] == f for p in playbooks)} |" for f in families] + [""]
+    for family in families:
+        lines += [f"## {_family(family)}", ""]
+        for playbook in [p for p in playbooks if p["family"] == family]:
+            lines += [*_section(playbook), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _rank(family: str) -> tuple[int, str]:
+    known = list(FAMILIES)
+    return (known.index(family) if family in known else len(known), family)
+
+
+def _family(family: str) -> str:
+    return FAMILIES.get(family, family.replace("-", " ").capitalize())
+
+
+def _anchor(title: str) -> str:
+    return "".join(char for char in title.lower().replace(" ", "-") if char.isalnum() or char == "-")
+
+
+def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
+    yield f"### {playbook['id']}"
+    yield ""
+    yield f"**{playbook['title']}** ({', '.join((playbook['role'], playbook['severity'], *playbook['applies']))})"
+    yield ""
+    yield f"*Looks like.* {_text(playbook['looks_like'])}"
+    yield ""
+    yield f"*Why.* {_text(playbook['explanation'])}"
+    yield ""
+    detect = playbook.get("detect")
+    if detect:
+        yield "*Seen by.*"
+        yield ""
+        yield from (f"- {line}" for line in _detection(detect))
+        yield ""
+    if playbook.get("explains"):
+        yield f"*Follows from it and is not shown beside it.* {', '.join(f'`{name}`' for name in playbook['explains'])}"
+        yield ""
+    if playbook.get("fix"):
+        yield "*Fix.*"
+        yield ""
+        yield from (f"{number}. {_text(sentence(step))}" for number, step in enumerate(playbook["fix"], 1))
+        yield ""
+    if playbook.get("advice"):
+        yield "*What to do.*" if not playbook.get("fix") else "*Before that.*"
+        yield ""
+        yield from (f"- {_text(line)}" for line in playbook["advice"])
+        yield ""
+    if playbook.get("leads_to"):
+        yield f"*What helps.* [{playbook['leads_to']}](#{playbook['leads_to']})"
+        yield ""
+    yield f"*Prevention.* {_text(playbook['prevent'])}"
+    yield ""
+    yield f"*Sources.* {_text('; '.join(playbook['sources']))}"
+
+
+def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
+    hold = f", once it has held for {detect['for']}" if detect.get("for") not in (None, "0s") else ""
+    if "detector" in detect:
+        values = ", ".join(f"{key} {value}" for key, value in detect.get("with", {}).items())
+        yield f"the detector `{detect['detector']}`{f' ({values})' if values else ''}{hold}"
+    for signature in detect.get("logs", ()):
+        yield _signature(signature) + hold
+
+
+def _signature(signature: Mapping[str, Any]) -> str:
+    """One signature in words; the patterns stay as they are, because a person greps for them."""
+    sources = [signature["source"]] if isinstance(signature["source"], str) else signature["source"]
+    words = [f"a line of the {' or '.join(sources)} log"]
+    if "levels" in signature:
+        words.append(f"at {', '.join(_LEVELS.get(level, level) for level in signature['levels'])}")
+    if "logger" in signature:
+        words.append(f"by {_code(signature['logger'])}")
+    words.append(f"that matches {_code(signature['pattern'])}")
+    if "where" in signature:
+        words.append("with " + " and ".join(f"{name} {condition}" for name, condition in signature["where"].items()))
+    if "unless" in signature:
+        words.append(f"but not {_code(signature['unless'])}")
+    return " ".join(words) + "".join(_conditions(signature))
+
+
+def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
+    if "near" in signature:
+        near = signature["near"]
+        side = " or ".join(f"{near[key]} lines {key}" for key in ("before", "after") if key in near)
+        yield f"; {'no' if near.get('absent') else 'a'} line within {side} matches {_code(near['pattern'])}"
+    if "only_after" in signature:
+        yield f"; only after {_code(signature['only_after'])}"
+    if "not_after" in signature:
+        yield f"; not after {_code(signature['not_after'])}"
+    if signature.get("count", 1) > 1:
+        yield f"; {signature['count']} times{' within ' + signature['within'] if 'within' in signature else ''}"
+    if signature.get("last"):
+        yield "; as the last line"
+    if "cleared_by" in signature:
+        yield f"; over when {_code(signature['cleared_by'])} comes"
+
+
+def _code(pattern: str) -> str:
+    """Inline code that survives backquotes in the pattern."""
+    fence = "``" if "`" in pattern else "`"
+    space = " " if fence == "``" else ""
+    return f"{fence}{space}{pattern}{space}{fence}"
+
+
+def _text(text: str) -> str:
+    """One paragraph; angle brackets and asterisks would be markup."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(markdown())

@@ -1,0 +1,36 @@
+"""A verdict over finished files instead of a pod: a log or a run directory, read by the engine that watches live pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bs4_console.core.check import OK, Found, Verdict, level_of, unreachable, verdict
+from bs4_console.core.diagnose import diagnose
+from bs4_console.core.errors import UsageError
+
+
+def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
+    """The verdict of `path`; UNKNOWN, with the reason, for what cannot be read or is no run."""
+    try:
+        report = diagnose([path], source, trainer)
+    except UsageError as error:
+        return unreachable(str(path), str(error))
+    # A cascade follows from its root; it is listed, and only a root (or what stands alone) decides.
+    deciding = [f for f in report["findings"] if f["role"] != "cascade"] or report["findings"]
+    found = [Found(level_of(f["severity"]), f["id"], f"{f['id']}: {f['summary']}{_place(f['evidence'])}") for f in deciding]
+    incidents = [
+        {"id": "", "failure": f["id"], "run": "", "severity": f["severity"], "summary": f["summary"], "playbook": f["playbook"]}
+        for f in report["findings"]
+    ]
+    return verdict(
+        str(path), found or [Found(OK, "files", "nothing known is wrong here")], incidents=incidents, coverage=report["coverage"]
+    )
+
+
+def _place(evidence: Sequence[dict[str, object]]) -> str:
+    """` (trainer.log:12)`, where the first line of evidence is."""
+    if not evidence or not evidence[0]["file"]:
+        return ""
+    first = evidence[0]
+    return f" ({first['file']}:{first['line']})" if first["line"] else f" ({first['file']})"

@@ -1,0 +1,121 @@
+"""Verdicts in the words of those who read them: Nagios, Prometheus, GitHub Actions, JUnit. Each is a pure function to text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from xml.etree import ElementTree
+
+from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, WORDS, Sample, Verdict, aggregate
+
+NO_POD = "no pod is in the inventory; add one with `bs4-console pods add`"
+
+#: Metric -> what it is. All are gauges.
+_HELP = {
+    "bs4_check_status": "Verdict of the check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.",
+    "bs4_incident_open": "1 for every incident that is open.",
+    "bs4_run_step": "Newest finished step of the trainer.",
+    "bs4_run_max_steps": "Step at which the run ends.",
+    "bs4_run_step_seconds": "Median duration of the last 20 steps.",
+    "bs4_run_alive": "Whether processes of the run live.",
+    "bs4_gpu_utilization_ratio": "Share of the last second in which the GPU worked, 0 to 1.",
+    "bs4_gpu_memory_used_bytes": "GPU memory in use.",
+    "bs4_gpu_memory_size_bytes": "GPU memory there is.",
+    "bs4_disk_used_bytes": "Disk space in use.",
+    "bs4_disk_size_bytes": "Size of the disk.",
+    "bs4_telemetry_age_seconds": "Age of the newest telemetry.",
+}
+#: What XML 1.0 cannot hold, not even escaped.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def text(verdicts: Sequence[Verdict]) -> str:
+    """A Nagios line with perfdata for each pod, the worst first."""
+    if not verdicts:
+        return f"UNKNOWN - {NO_POD}\n"
+    level = aggregate(verdicts)
+    return "".join(f"{verdict.line()}\n" for verdict in sorted(verdicts, key=lambda v: aggregate([v]) != level))
+
+
+def prom(verdicts: Sequence[Verdict]) -> str:
+    """Prometheus' text format 0.0.4, for node_exporter's textfile collector. A value that is not known has no line."""
+    samples = [
+        *(Sample("bs4_check_status", {"pod": v.pod}, float(v.level)) for v in verdicts),
+        *(
+            Sample("bs4_incident_open", {"pod": v.pod, **{key: str(i[key]) for key in ("run", "failure", "severity", "id")}}, 1.0)
+            for v in verdicts
+            for i in v.incidents
+        ),
+        *(Sample(name, {"pod": v.pod, **labels}, value) for v in verdicts for name, labels, value in v.samples),
+    ]
+    lines = []
+    # All lines of one metric stand together, below its own HELP and TYPE: a parser refuses anything else.
+    for name, meaning in _HELP.items():
+        mine = [sample for sample in samples if sample.name == name]
+        if mine:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", *(f"{name}{_labels(s.labels)} {s.value!r}" for s in mine)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    escaped = ((key, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")) for key, value in labels.items())
+    return "{" + ",".join(f'{key}="{value}"' for key, value in escaped) + "}"
+
+
+def github(verdicts: Sequence[Verdict]) -> str:
+    """Workflow commands of GitHub Actions: one annotation for each thing that is wrong, one notice for a pod that is well."""
+    if not verdicts:
+        return f"::error title=bs4-console check::UNKNOWN - {NO_POD}\n"
+    lines = []
+    for verdict in verdicts:
+        wrong = [f for f in verdict.found if f.level != OK]
+        for found in wrong:
+            command = "warning" if found.level == WARNING else "error"
+            lines.append(_annotation(command, f"{verdict.pod}: {found.subject}", f"{WORDS[found.level]} - {found.text}"))
+        if not wrong:
+            lines.append(_annotation("notice", verdict.pod, f"OK - {'; '.join(verdict.sentences)}"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _annotation(command: str, title: str, message: str) -> str:
+    """Percent and line ends are escaped as Actions' own toolkit does, in properties colon and comma too: nothing in a pod's text can
+    begin another command."""
+    plain = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    name = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    return f"::{command} title={name}::{plain}"
+
+
+def junit(verdicts: Sequence[Verdict]) -> str:
+    """JUnit XML: a suite for each pod, a case for each thing that was looked at; CRITICAL and WARNING are failures, UNKNOWN is an error."""
+    root = ElementTree.Element("testsuites", name="bs4-console check")
+    for verdict in verdicts or [Verdict("inventory", UNKNOWN, [NO_POD])]:
+        _suite(root, verdict)
+    for key in ("tests", "failures", "errors"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
+    cases = [(f.level, f.subject, f.text) for f in verdict.found] or [(verdict.level, "pod", "; ".join(verdict.sentences))]
+    suite = ElementTree.SubElement(root, "testsuite", name=_xml(verdict.pod), tests=str(len(cases)))
+    suite.set("failures", str(sum(level in (WARNING, CRITICAL) for level, _, _ in cases)))
+    suite.set("errors", str(sum(level == UNKNOWN for level, _, _ in cases)))
+    suite.set("skipped", "0")
+    for level, subject, said in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=_xml(f"check.{verdict.pod}"), name=_xml(subject), time="0")
+        if level == OK:
+            ElementTree.SubElement(case, "system-out").text = _xml(said)
+        else:
+            kind = "error" if level == UNKNOWN else "failure"
+            ElementTree.SubElement(case, kind, type=WORDS[level], message=_xml(said)).text = _xml(said)
+    if verdict.coverage:
+        ElementTree.SubElement(suite, "system-out").text = _xml("\n".join(f"not seen: {phrase}" for phrase in verdict.coverage))
+
+
+def _xml(said: str) -> str:
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", said)
+
+
+#: Format -> its renderer. JSON is the commands' own (`cli.output.emit`).
+FORMATS: Mapping[str, Callable[[Sequence[Verdict]], str]] = {"text": text, "prom": prom, "github": github, "junit": junit}

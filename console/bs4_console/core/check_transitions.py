@@ -1,0 +1,97 @@
+"""From a sequence of verdicts to the few moments that are worth a message: a change that stayed, a new failure, a recovery."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WORDS, Verdict, aggregate, worse
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One message. `was`: the level that was told last. `pod` is empty for a message that is of none."""
+
+    pod: str
+    level: int
+    was: int
+    text: str
+    incidents: Sequence[dict[str, Any]] = ()
+    t: float = field(default_factory=time.time)
+    """Wall seconds at which it was found; a receiver that was away gets it later."""
+
+    @property
+    def title(self) -> str:
+        """`CRITICAL: pod-a`, `RECOVERED: pod-a`."""
+        word = "RECOVERED" if self.level == OK and self.was != OK else WORDS[self.level]
+        return f"{word}: {self.pod}" if self.pod else word
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "pod": self.pod,
+            "status": WORDS[self.level],
+            "was": WORDS[self.was],
+            "text": self.text,
+            "incidents": list(self.incidents),
+            "t": round(self.t, 3),
+        }
+
+
+@dataclass
+class _Told:
+    """What is known of one pod: the last sample, and what was said of it."""
+
+    level: int = OK
+    incidents: set[str] = field(default_factory=set)
+    last: Verdict | None = None
+
+
+class Transitions:
+    """One bad sample is often a moment of the network's: what is bad is told when two samples in a row agree that it is at least that bad.
+    That all is well again is told at once. Nothing is said twice."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Told] = {}
+
+    @property
+    def level(self) -> int:
+        """The worst of what was told."""
+        return aggregate([Verdict(pod, told.level, []) for pod, told in self._pods.items()]) if self._pods else UNKNOWN
+
+    def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
+        """The verdicts of one cycle; what is to be told now. A pod that is no longer among them is forgotten."""
+        self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
+        return [notice for v in verdicts if (notice := self._one(self._pods[v.pod], v)) is not None]
+
+    def _one(self, told: _Told, now: Verdict) -> Notice | None:
+        before, told.last = told.last, now
+        was = told.level
+        level = _agreed(told.level, None if before is None else before.level, now.level)
+        lasting = _failures(now) & (_failures(before) if before is not None else set())
+        new = lasting - told.incidents
+        told.level = level
+        if level == OK:
+            told.incidents = set()
+        elif now.level != UNKNOWN:  # a pod that cannot be read has not lost its incidents
+            told.incidents = (told.incidents & _failures(now)) | lasting
+        if level == was and not (new and level == CRITICAL):
+            return None
+        return Notice(now.pod, level, was, "; ".join(now.sentences), now.incidents)
+
+
+def _agreed(told: int, before: int | None, now: int) -> int:
+    """The level to be told: OK at once; worse or better only as far as two samples in a row go."""
+    if now == OK or before is None:
+        return OK if now == OK else told
+    milder = before if worse(now, before) else now
+    if worse(milder, told):
+        return milder
+    graver = now if worse(now, before) else before
+    return graver if worse(told, graver) else told
+
+
+def _failures(verdict: Verdict) -> set[str]:
+    """Critical incidents by what tells them apart; a directory's have no id, so their names."""
+    return {f"{i['run']}/{i['failure']}/{i['id']}" for i in verdict.incidents if i["severity"] == "critical"}

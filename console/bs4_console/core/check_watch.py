@@ -1,0 +1,88 @@
+"""`check` again and again: a verdict on every pod each cycle, what changed told to people, and a sign of life for the dead man's switch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from bs4_console.core.check import WORDS, Verdict, aggregate, judge, unreachable
+from bs4_console.core.check_files import judge_files
+from bs4_console.core.check_transitions import Notice, Transitions
+from bs4_console.core.errors import ConsoleError
+from bs4_console.core.session import PodSession
+
+#: Seconds after which what a person has to mend (a key, an agent) is looked at again.
+STOPPED_S = 300.0
+
+
+class Judged(Protocol):
+    """One thing to watch."""
+
+    async def judge(self) -> Verdict: ...
+
+
+class WatchedPod:
+    """A pod over one session that stays connected. `session` must not deploy, and its `run` is the caller's task."""
+
+    def __init__(self, session: PodSession, timeout: float) -> None:
+        self._session = session
+        self._timeout = timeout
+        self._tried = time.monotonic()
+
+    async def judge(self) -> Verdict:
+        """As the pod is now, or UNKNOWN with the link's own sentence."""
+        session, link = self._session, self._session.state.link
+        if not link.up and (link.state == "no agent" or time.monotonic() - self._tried > STOPPED_S):
+            self._tried = time.monotonic()
+            session.retry_now()
+        try:
+            await session.synced(self._timeout)
+            return judge(session.state)
+        except ConsoleError as error:
+            return unreachable(session.state.name, str(error))
+
+
+class WatchedFiles:
+    """A log or a run directory, read anew each cycle."""
+
+    def __init__(self, path: Path, source: str | None, trainer: str | None) -> None:
+        self._path, self._source, self._trainer = path, source, trainer
+
+    async def judge(self) -> Verdict:
+        return await asyncio.to_thread(judge_files, self._path, self._source, self._trainer)
+
+
+class Listener(Protocol):
+    """Who is told (core.notify_send.Notifier)."""
+
+    async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None: ...
+
+
+async def watch(
+    watched: Sequence[Judged], listener: Listener, show: Callable[[Notice], None], every: float, cycles: int | None = None
+) -> int:
+    """A cycle each `every` seconds, for ever or `cycles` times; `show` gets each notice too. The worst level of the last cycle."""
+    transitions = Transitions()
+    due = time.monotonic()
+    done = 0
+    while True:
+        verdicts = await asyncio.gather(*(subject.judge() for subject in watched))
+        notices = transitions.observe(verdicts)
+        for notice in notices:
+            show(notice)
+        await listener.tell(notices, transitions.level, summary(verdicts))
+        done += 1
+        if cycles is not None and done >= cycles:
+            return aggregate(verdicts)
+        # A cycle that took longer than its turn is not made up for.
+        due = max(due + every, time.monotonic())
+        await asyncio.sleep(due - time.monotonic())
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """`2 OK, 1 CRITICAL: pod-c`, for a sign of life."""
+    by_level = {level: [v.pod for v in verdicts if v.level == level] for level in sorted({v.level for v in verdicts})}
+    return ", ".join(f"{len(pods)} {WORDS[level]}" + (f": {' '.join(pods)}" if level else "") for level, pods in by_level.items())

@@ -1,0 +1,50 @@
+"""Compiled playbooks, kept: reading, checking and compiling two hundred files takes half a second, and every command would pay it.
+
+`<cache>/bs4-console/playbooks/<sha256>.json`, where the hash is over every file and over the code that checks and compiles: a changed byte
+is another name. Nothing depends on the cache: what cannot be read or written is compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+#: Older results are removed when a new one is written.
+_KEPT = 8
+
+
+def directory() -> Path:
+    """`$XDG_CACHE_HOME` or ~/.cache, with our name."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "bs4-console" / "playbooks"
+
+
+def cached(inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
+    """What `make` gives for these files; errors of `make` are passed on and nothing is kept."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in inputs:
+        content = path.read_bytes()
+        digest.update(f"\0{path}\0{len(content)}\0".encode() + content)
+    place = directory() / f"{digest.hexdigest()}.json"
+    with contextlib.suppress(OSError):
+        return place.read_bytes()
+    made = make()
+    with contextlib.suppress(OSError):
+        _write(place, made)
+    return made
+
+
+def _write(place: Path, made: bytes) -> None:
+    """By a rename, so that nobody reads half of it."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=place.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(made)
+    Path(name).replace(place)
+    for old in sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT:]:
+        old.unlink(missing_ok=True)

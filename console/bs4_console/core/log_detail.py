@@ -1,0 +1,80 @@
+"""One entry of a log at full length: the JSON of a line, or a line with the traceback that follows it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from bs4_console.core.log_store import LogStore
+from bs4_console.core.log_text import clock_of, level_of
+
+#: Lines looked at before and behind one line for the entry it belongs to.
+AROUND = 500
+_JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
+
+
+def entry(store: LogStore, number: int) -> list[bytes]:
+    """The lines of the entry that line `number` is in: its head (a line with a clock or a level) and what follows without one, all of the
+    same source."""
+    source, line = store.line(number)
+    before: list[bytes] = []
+    if not _head(line):
+        for text in _others(store, source, range(number - 1, max(store.first, number - AROUND) - 1, -1)):
+            before.append(text)
+            if _head(text):
+                break
+        else:
+            before = []
+    after: list[bytes] = []
+    for text in _others(store, source, range(number + 1, min(store.end, number + AROUND))):
+        if _head(text):
+            break
+        after.append(text)
+    return [*reversed(before), line, *after]
+
+
+def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
+    held = (store.line(number) for number in numbers if store.first <= number < store.end)
+    return [text for other, text in held if other == source]
+
+
+def _head(line: bytes) -> bool:
+    return clock_of(line) is not None or level_of(line) is not None
+
+
+def spell_out(lines: list[bytes]) -> list[str]:
+    """As text. A line that is JSON, or ends with some, is laid out over several; text within it keeps its own line ends."""
+    shown: list[str] = []
+    for line in lines:
+        found = _JSON.match(line)
+        value = _parsed(found[1]) if found else None
+        if found is None or value is None:
+            shown.append(line.decode("utf-8", "replace"))
+            continue
+        if prefix := line[: found.start(1)].decode("utf-8", "replace").strip():
+            shown.append(prefix)
+        shown += _laid_out(value, "")
+    return shown
+
+
+def _parsed(text: bytes) -> object:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, (dict, list)) and value else None
+
+
+def _laid_out(value: object, indent: str) -> list[str]:
+    """Key by key; texts of several lines as several lines, which json.dumps would hide behind \\n."""
+    lines: list[str] = []
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        name = f"{indent}{key}:" if isinstance(value, dict) else f"{indent}-"
+        if isinstance(inner, (dict, list)) and inner:
+            lines += [name, *_laid_out(inner, indent + "  ")]
+        elif isinstance(inner, str) and "\n" in inner:
+            lines += [name, *(f"{indent}  {part}" for part in inner.splitlines())]
+        else:
+            lines.append(f"{name} {inner if isinstance(inner, str) else json.dumps(inner)}")
+    return lines

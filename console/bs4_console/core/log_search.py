@@ -1,0 +1,136 @@
+"""Looking for a text in whole logs, on their pods: the next match beyond what is held, and how many there are in all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bs4_console.core.log_filter import LogFilter, Term
+from bs4_console.core.log_merge import DAY, HALF
+from bs4_console.core.log_pages import LogPages, split
+from bs4_console.core.log_store import LogStore, Place
+from bs4_console.core.log_text import clock_of
+
+#: Seconds between two looks for matches in what came since.
+AGAIN_S = 2.0
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line that matches: where it lies, and its clock (None: it has none)."""
+
+    place: Place
+    clock: int | None
+
+
+class LogSearch:
+    """One text in all of `streams`. `total` grows while `count` runs; `finished` says that all lines were looked at once."""
+
+    def __init__(self, pages: LogPages, streams: Sequence[str], text: str, wanted: LogFilter) -> None:
+        self.text, self.term, self.filter = text, Term.parse(text), wanted
+        self.total = 0
+        self.finished = False
+        self._pages, self._streams = pages, list(streams)
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        literal = self.term.literal
+        return {"pattern": literal or self.term.text, "regex": literal is None, "ignore_case": self.term.ignore_case}
+
+    async def count(self, changed: Callable[[], None]) -> None:
+        """Count, and go on counting what comes, until cancelled."""
+        cursors = dict.fromkeys(self._streams, "start")
+        while True:
+            for stream, cursor in cursors.items():
+                cursors[stream] = await self._count(stream, cursor, changed)
+            self.finished = True
+            changed()
+            await asyncio.sleep(AGAIN_S)
+
+    async def _count(self, stream: str, cursor: str, changed: Callable[[], None]) -> str:
+        while True:
+            answer = await self._pages.ask(stream, "count", cursor=cursor, **self.arguments)
+            self.total += sum(stretch[3] for stretch in answer["stretches"])
+            cursor = str(answer["cursor"])
+            changed()
+            if answer["next"] is None:
+                return cursor
+
+    async def nearest(self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int) -> Match | None:
+        """The match nearest beyond the edges of what is held of each source (`clocks`: those of the lines there), among several sources
+        by the clock."""
+        found = [match for match in await asyncio.gather(*(self._next(place, direction) for place in edges.values())) if match is not None]
+
+        def distance(match: Match) -> int:
+            here = clocks.get(match.place[0])
+            return DAY if here is None or match.clock is None else (direction * (match.clock - here)) % DAY
+
+        return min(found, key=distance, default=None)
+
+    async def _next(self, edge: Place, direction: int) -> Match | None:
+        source, generation, offset = edge
+        stream, cursor = self._streams[source], f"{generation}:{offset}"
+        here = cursor
+        while True:
+            hits, cursor, ended = await self._ask(stream, cursor, backwards=direction < 0)
+            for place, text in hits:
+                if place != here:
+                    return Match((source, *split(place)), clock_of(text.encode()))
+            if ended:
+                return None
+
+    async def _ask(self, stream: str, cursor: str, *, backwards: bool) -> tuple[list[tuple[str, str]], str, bool]:
+        """(hits, where to go on, whether that is all). Under a filter only a line that is shown is a hit."""
+        # Two, since the first may be the line one is on.
+        if self.filter.sifts:
+            both = LogFilter((*self.filter.terms, self.term), self.filter.floor).query()
+            answer = await self._pages.ask(stream, "sift", cursor=cursor, backwards=backwards, limit=2, **both)
+            hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
+        else:
+            answer = await self._pages.ask(stream, "search", cursor=cursor, backwards=backwards, limit=2, **self.arguments)
+            hits = [(str(hit["cursor"]), str(hit["text"])) for hit in answer["hits"]]
+        further = answer["next"]
+        return hits, str(further["cursor"]) if further else cursor, further is None
+
+
+def shortest(clock: int, here: int) -> int:
+    """Seconds from `here` to the nearest moment with this clock, back or forth."""
+    return (clock - here + HALF) % DAY - HALF
+
+
+def edges_of(store: LogStore, sources: int, direction: int) -> tuple[dict[int, Place], dict[int, int | None]]:
+    """The outermost held line of each source in a direction, and its clock."""
+    edges, clocks = dict[int, Place](), dict[int, int | None]()
+    for number in range(store.first, store.end) if direction < 0 else range(store.end - 1, store.first - 1, -1):
+        place = store.place(number)
+        if place is not None and place[0] not in edges:
+            edges[place[0]] = place
+            clocks[place[0]] = clock_of(store.line(number)[1])
+        if len(edges) == sources:
+            break
+    return edges, clocks
+
+
+async def beside(
+    pages: LogPages,
+    streams: Sequence[str],
+    match: Match,
+    edges: Mapping[int, Place],
+    clocks: Mapping[int, int | None],
+    direction: int,
+) -> dict[str, str]:
+    """The cursor of a match in its own stream, and in each other one that of the same moment."""
+    source, generation, offset = match.place
+    here, places = clocks.get(source), dict[str, str]()
+    for other, stream in enumerate(streams):
+        if other == source:
+            places[stream] = f"{generation}:{offset}"
+        elif (edge := edges.get(other)) is not None:
+            cursor = f"{edge[1]}:{edge[2]}"
+            if here is not None and match.clock is not None:
+                seconds = direction * ((direction * (match.clock - here)) % DAY)
+                found = (await pages.ask(stream, "seek-clock", cursor=cursor, seconds=seconds))["cursor"]
+                cursor = cursor if found is None else str(found)
+            places[stream] = cursor
+    return places

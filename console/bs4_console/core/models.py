@@ -1,0 +1,240 @@
+"""What is known of a model before money is spent on training it: from the registry, and from the hub when asked."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import json
+import re
+import tomllib
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bs4_console.core.assets import find
+from bs4_console.core.errors import UsageError
+
+Level = Literal["error", "warning", "info"]
+Kind = Literal["text", "vision", "closed"]
+
+HUB = "https://huggingface.co"
+#: A config.json is a few KB; more than this is no config.
+_CONFIG_BYTES = 4 * 1024 * 1024
+#: Keys by which a config.json says that the model reads pictures or sound as well.
+_OTHER_SENSES = ("vision_config", "audio_config", "vision_tower", "mm_vision_tower", "image_token_id")
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+
+
+@dataclass(frozen=True)
+class Source:
+    name: str
+    text: str
+    date: dt.date
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """`solved`: share of tasks, 0..1, before training; `n`: on how many examples, None where the source does not say."""
+
+    solved: float
+    n: int | None
+    source: Source
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars for 10^6 tokens; `output` None where the source gives one number only."""
+
+    input: float
+    output: float | None
+    source: Source
+
+
+@dataclass(frozen=True)
+class Model:
+    """One entry of configs/models.toml. Unknown is None or "", never a guess."""
+
+    name: str
+    kind: Kind
+    hub: str
+    params_b: float | None = None
+    active_b: float | None = None
+    tool_calls: str = "unknown"
+    impl: str = ""
+    price: Price | None = None
+    baselines: tuple[Baseline, ...] = ()
+    max_tokens: tuple[int, ...] = ()
+    trained: str = ""
+    problems: tuple[str, ...] = ()
+    blocked: dict[str, str] = field(default_factory=dict)
+
+    def blocked_for(self, trainer: str) -> bool:
+        return bool(self.blocked) and self.blocked["applies"] in ("any", trainer)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON: sources written out with their dates."""
+
+        def origin(source: Source) -> dict[str, str]:
+            return {"source": source.text, "date": source.date.isoformat()}
+
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "hub": self.hub,
+            "params_b": self.params_b,
+            "active_b": self.active_b,
+            "tool_calls": self.tool_calls,
+            "impl": self.impl,
+            "price": None if self.price is None else {"in": self.price.input, "out": self.price.output, **origin(self.price.source)},
+            "baselines": [{"solved": b.solved, "n": b.n, **origin(b.source)} for b in self.baselines],
+            "max_tokens": list(self.max_tokens),
+            "trained": self.trained,
+            "problems": list(self.problems),
+            "blocked": self.blocked or None,
+        }
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One thing `verify` found: `check` names what was looked at; `fix` is the next thing to do ("" where there is nothing to do)."""
+
+    check: str
+    level: Level
+    message: str
+    fix: str = ""
+
+
+@functools.cache
+def registry() -> dict[str, Model]:
+    """Name -> model, in the order of the file."""
+    with (find("configs") / "models.toml").open("rb") as handle:
+        data = tomllib.load(handle)
+    sources = {name: Source(name, entry["text"], entry["date"]) for name, entry in data["sources"].items()}
+    return {name: _model(name, entry, sources) for name, entry in data["models"].items()}
+
+
+def get(name: str) -> Model | None:
+    """By either of its names, whatever the case: providers write ids small, the hub does not."""
+    wanted = name.lower()
+    return next((m for m in registry().values() if wanted in (m.name.lower(), m.hub.lower())), None)
+
+
+def verify(name: str, trainer: str) -> list[Remark]:
+    """What the registry says against, and for, training `name` with `trainer`. No network. UsageError for what is no model id."""
+    if not _ID.fullmatch(name):
+        raise UsageError(f"{name!r} is no model id.", "Give OWNER/NAME as on the hub, for example Qwen/Qwen3-8B.")
+    model = get(name)
+    if model is None:
+        return [Remark("known", "warning", f"{name} is not in the registry.", f"Ask the hub: `bs4-console models verify {name} --hub`.")]
+    other = "Choose another: `bs4-console models list --trainable`."
+    remarks = []
+    if model.blocked:
+        level: Level = "error" if model.blocked_for(trainer) else "warning"
+        where = "" if level == "error" else f" (seen with {model.blocked['applies']})"
+        remarks.append(Remark("blocked", level, f"{model.name} could not be trained: {model.blocked['reason']}{where}.", other))
+    if model.kind == "closed":
+        remarks.append(Remark("weights", "error", f"{model.name} is an API: there are no weights to train.", other))
+    if model.kind == "vision" and not model.blocked_for(trainer):
+        remarks.append(Remark("text-only", "error", f"{model.name} reads pictures; the trainer loads text models.", other))
+    if model.tool_calls in ("no", "broken"):
+        fix = "Take a short evaluation first, or begin with a bootstrap phase; without tool calls every reward is 0."
+        remarks.append(Remark("tool-calls", "warning", f"Tool calls of {model.name}: {model.tool_calls}.", fix))
+    if model.impl == "hf":
+        remarks.append(Remark("architecture", "info", "The trainer has no implementation of its own for it and takes transformers'."))
+    remarks += [Remark("problem", "warning" if not model.trained else "info", problem) for problem in model.problems]
+    return remarks or [Remark("known", "info", f"Nothing is known against {model.name}.")]
+
+
+def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.0) -> list[Remark]:
+    """What the hub says: whether it exists, is gated, and reads only text. `base` is the hub's address, `token` a read token or "".
+
+    The registry's hub id is asked for where there is one. A hub that does not answer is a warning: it says nothing of the model.
+    """
+    model = get(name)
+    hub_id = model.hub if model else name
+    address = f"{base.rstrip('/')}/api/models/{urllib.parse.quote(hub_id)}"
+    try:
+        info = _fetch(address, token, timeout)
+        remarks = [Remark("exists", "info", f"{hub_id} is on the hub."), *_gate(hub_id, info)]
+        return remarks + _senses(
+            hub_id, _fetch(f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json", token, timeout)
+        )
+    except urllib.error.HTTPError as error:
+        return _refused(hub_id, error.code, address)
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        why = getattr(error, "reason", error)
+        return [Remark("hub", "warning", f"The hub did not answer: {why}.", "Look at the network of this machine, then ask again.")]
+    except ValueError:
+        return [Remark("hub", "warning", "The hub's answer is no JSON object.", f"Open {address} and see what answers there.")]
+
+
+def _refused(hub_id: str, code: int, address: str) -> list[Remark]:
+    if code == 404:
+        return [Remark("exists", "error", f"{hub_id} is not on the hub.", "Look its id up there: an API's name often differs.")]
+    if code in (401, 403):
+        # The hub answers 401 both for what is private and, without a token, for what does not exist: it keeps the two apart for nobody.
+        fix = f"Check the spelling, accept its licence at {HUB}/{hub_id}, and use a token that may read it."
+        return [Remark("gated", "error", f"The hub does not show {hub_id} to you (HTTP {code}): gated, private, or not there.", fix)]
+    return [Remark("hub", "warning", f"The hub answered with HTTP {code}.", f"Ask again later: {address}")]
+
+
+def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
+    if not info.get("gated"):
+        return []
+    fix = f"Accept the licence at {HUB}/{hub_id} with the account whose token the pod has."
+    return [Remark("gated", "warning", f"{hub_id} is gated ({info['gated']}).", fix)]
+
+
+def _senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
+    found = [key for key in _OTHER_SENSES if config.get(key) is not None]
+    kinds = config.get("architectures") or []
+    if found:
+        fix = "Take a text-only model: the trainer loads AutoModelForCausalLM."
+        return [Remark("text-only", "error", f"{hub_id} is not text-only: its config.json has {', '.join(found)}.", fix)]
+    if not any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
+        named = ", ".join(map(str, kinds)) or "none"
+        return [
+            Remark("text-only", "warning", f"config.json names no causal language model (architectures: {named}).", "Try 5 steps first.")
+        ]
+    return [Remark("text-only", "info", f"{hub_id} is text-only ({kinds[0]}).")]
+
+
+def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
+    headers = {"User-Agent": "bs4-console", **({"Authorization": f"Bearer {token}"} if token else {})}
+    opener = urllib.request.build_opener(_KeepTokenAtHome)
+    with opener.open(urllib.request.Request(address, headers=headers), timeout=timeout) as answer:
+        data = json.loads(answer.read(_CONFIG_BYTES))
+    if not isinstance(data, dict):
+        raise ValueError("no object")  # noqa: TRY004 (the answer is wrong, not a type of ours)
+    return data
+
+
+class _KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
+    """The hub redirects file downloads to other hosts: they do not get the token."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> urllib.request.Request | None:
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
+            following.remove_header("Authorization")
+        return following
+
+
+def _model(name: str, entry: dict[str, Any], sources: dict[str, Source]) -> Model:
+    price = entry.get("price")
+    return Model(
+        name,
+        entry["kind"],
+        entry.get("hub", name),
+        entry.get("params_b"),
+        entry.get("active_b"),
+        entry["tool_calls"],
+        entry.get("impl", ""),
+        None if price is None else Price(price["in"], price.get("out"), sources[price["source"]]),
+        tuple(Baseline(b["solved"], b.get("n"), sources[b["source"]]) for b in entry.get("baselines", [])),
+        tuple(entry.get("max_tokens", ())),
+        entry.get("trained", ""),
+        tuple(entry.get("problems", ())),
+        entry.get("blocked", {}),
+    )

@@ -1,0 +1,164 @@
+"""Sending notices and the dead man's ping: bounded in time, in order, kept for the next cycle when a receiver is away."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import importlib
+import json
+import logging
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bs4_console import __version__
+from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING, WORDS
+from bs4_console.core.check_transitions import Notice
+from bs4_console.core.errors import ConsoleError, UsageError
+from bs4_console.core.notify import Channel
+
+#: Seconds a receiver has for each step of one request.
+TIMEOUT_S = 10.0
+#: Notices that wait for a receiver that is away; of more the oldest are dropped, and that is said.
+KEPT = 100
+#: Characters of a message: Discord takes 2000, and a person reads less.
+TEXT_CHARS = 1500
+
+_PRIORITY = {OK: "default", WARNING: "default", UNKNOWN: "high", CRITICAL: "urgent"}
+_TAG = {OK: "white_check_mark", WARNING: "warning", UNKNOWN: "question", CRITICAL: "rotating_light"}
+
+
+class NotSent(ConsoleError):
+    """A receiver did not take a notice. Names the channel and what happened, never its address."""
+
+
+class Notifier:
+    """`tell` each cycle: what is new goes to every channel that wants it, what is left over first; then healthchecks get their ping.
+
+    `complain` gets one sentence when a channel begins to fail and one when it works again.
+    """
+
+    def __init__(self, channels: Sequence[Channel], complain: Callable[[str], None]) -> None:
+        self.channels = channels
+        self._complain = complain
+        self._waiting: dict[str, deque[Notice]] = {channel.name: deque(maxlen=KEPT) for channel in channels}
+        self._failing: set[str] = set()
+        for channel in channels:
+            if channel.kind == "apprise":
+                _apprise()  # a missing extra is said at the start, not when something is critical
+
+    async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
+        """`level`, `summary`: how all pods are together, for the pings."""
+        await asyncio.gather(*(self._serve(channel, notices, level, summary) for channel in self.channels))
+
+    async def _serve(self, channel: Channel, notices: Sequence[Notice], level: int, summary: str) -> None:
+        waiting = self._waiting[channel.name]
+        for notice in notices:
+            if channel.wants(notice.level, notice.was):
+                if len(waiting) == KEPT:
+                    self._complain(f"A notice for {channel.name} is dropped: {KEPT} others wait for it. Look why it does not take them.")
+                waiting.append(notice)
+        try:
+            while waiting:
+                await asyncio.to_thread(send, channel, waiting[0])
+                waiting.popleft()
+            if channel.kind == "healthchecks":
+                await asyncio.to_thread(ping, channel, level, summary)
+        except NotSent as error:
+            if channel.name not in self._failing:
+                self._complain(str(error))
+            self._failing.add(channel.name)
+        else:
+            if channel.name in self._failing:
+                self._complain(f"The channel {channel.name} takes notices again.")
+            self._failing.discard(channel.name)
+
+
+def send(channel: Channel, notice: Notice) -> None:
+    """One notice to one channel, now. NotSent when it was not taken."""
+    text = notice.text[:TEXT_CHARS]
+    if channel.kind == "webhook":
+        said = f"{notice.title} - {text}"
+        # `text` is what Slack and Mattermost show, `content` what Discord does; the rest is for programs.
+        body = {"schema": "bs4.notice/1", "content": said, **notice.as_dict(), "text": said}
+        _post(channel, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    elif channel.kind == "ntfy":
+        headers = {"Title": _header(notice.title), "Priority": _PRIORITY[notice.level], "Tags": _TAG[notice.level]}
+        _post(channel, text.encode(), headers)
+    elif channel.kind == "apprise":
+        _send_apprise(channel, notice.title, text)
+    else:
+        ping(channel, notice.level, f"{notice.title} - {text}")
+
+
+def ping(channel: Channel, level: int, summary: str) -> None:
+    """Healthchecks' protocol: a POST to the check's own address says "the watcher lives"; `/fail` below it says that something is wrong."""
+    suffix = "/fail" if channel.fail and level == CRITICAL else ""
+    _post(channel, f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(), {"Content-Type": "text/plain; charset=utf-8"}, suffix)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token to whoever is named there."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_opener = urllib.request.build_opener(_NoRedirect)
+
+
+def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = "") -> None:
+    headers = {**headers, "User-Agent": f"bs4-console/{__version__}"}
+    if channel.token is not None:
+        headers["Authorization"] = f"Bearer {channel.token.reveal()}"
+    address = channel.url.reveal()
+    try:
+        request = urllib.request.Request(address.rstrip("/") + suffix if suffix else address, body, headers)
+        with _opener.open(request, timeout=TIMEOUT_S):
+            return  # 2xx: what it says beyond that is of no use
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _not_sent(channel, f"it answered with HTTP {error.code}") from None
+    except urllib.error.URLError as error:
+        reason = error.reason
+        detail = reason.strerror if isinstance(reason, OSError) and reason.strerror else type(reason).__name__
+        raise _not_sent(channel, f"it cannot be reached ({detail})") from None
+    except TimeoutError:
+        raise _not_sent(channel, f"it did not answer within {TIMEOUT_S:.0f} s") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        # What these say may hold the address; their class does not.
+        raise _not_sent(channel, f"the request failed ({type(error).__name__})") from None
+
+
+def _not_sent(channel: Channel, why: str) -> NotSent:
+    return NotSent(f"The channel {channel.name} ({channel.kind}) was not told: {why}.", "It is tried again; see notify.toml.")
+
+
+def _header(text: str) -> str:
+    """Headers are ASCII; for others ntfy reads RFC 2047."""
+    plain = " ".join(text.split())
+    return plain if plain.isascii() else f"=?UTF-8?B?{b64encode(plain.encode()).decode()}?="
+
+
+def _apprise() -> Any:
+    try:
+        module = importlib.import_module("apprise")
+    except ImportError:
+        raise UsageError(
+            "notify.toml has a channel of kind apprise, which is an extra.", "Run `pip install 'bs4-console[apprise]'`."
+        ) from None
+    # It logs addresses.
+    logging.getLogger("apprise").addHandler(logging.NullHandler())
+    logging.getLogger("apprise").propagate = False
+    return module
+
+
+def _send_apprise(channel: Channel, title: str, text: str) -> None:
+    target = _apprise().Apprise()
+    if not target.add(channel.url.reveal()):
+        raise _not_sent(channel, "apprise does not know that kind of address")
+    if not target.notify(title=title, body=text):
+        raise _not_sent(channel, "apprise could not deliver it")

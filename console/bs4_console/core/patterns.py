@@ -1,0 +1,343 @@
+"""What a signature's regular expression costs, and which words a line must hold before it can match at all.
+
+A pattern is searched in lines that anybody may have written, at most `LINE` characters of each. It is refused when some line could make
+Python's backtracking matcher try more than `LIMIT` ways. The words (literals) let the engine pass over almost every line of a log without
+taking it apart. Both are read from the tree that Python's own parser makes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser as sre_parse  # type: ignore[attr-defined]
+from typing import Any
+
+from bs4_agent.detect.signatures import FLAGS, LINE_CAP
+
+#: Ways that one line may cost. A way takes about 5 ns, so the worst line costs about 0.15 s.
+LIMIT = 3e7
+#: A repeat that can go on for longer than this is counted; shorter ones are cheap.
+_SHORT = 10
+#: So many ways two repeats side by side may share a stretch between them.
+_PAIR = 1e5
+#: A literal shorter than this would be found in every other line.
+MIN_LITERAL = 4
+_MAX_EXACT = 24
+_MAX_PATHS = 200
+_OTHER = 128
+_ALL = frozenset(range(_OTHER + 1))
+
+
+class Refused(ValueError):
+    """The pattern must not ship; the text says why and what to write instead."""
+
+
+# --- trees -------------------------------------------------------------------------------------------------------------------------------
+
+
+def _tree(pattern: str) -> Any:
+    try:
+        return sre_parse.parse(pattern, int(FLAGS))
+    except re.error as bad:
+        raise Refused(f"is no regular expression: {bad}") from None
+
+
+_CATEGORIES = {
+    sre.CATEGORY_DIGIT: frozenset(range(48, 58)),
+    sre.CATEGORY_SPACE: frozenset(b" \t\n\r\f\v"),
+    sre.CATEGORY_WORD: frozenset(c for c in range(128) if chr(c).isalnum() or chr(c) == "_"),
+}
+_CATEGORIES |= {
+    sre.CATEGORY_NOT_DIGIT: _ALL - _CATEGORIES[sre.CATEGORY_DIGIT],
+    sre.CATEGORY_NOT_SPACE: _ALL - _CATEGORIES[sre.CATEGORY_SPACE],
+    sre.CATEGORY_NOT_WORD: _ALL - _CATEGORIES[sre.CATEGORY_WORD],
+}
+_LARGE_OPS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
+
+
+def _code(value: int) -> int:
+    return value if value < _OTHER else _OTHER
+
+
+def _charset(op: Any, value: Any) -> frozenset[int]:
+    """The characters that one single-character node takes (128 stands for all that is not ASCII)."""
+    if op is sre.LITERAL:
+        return frozenset({_code(value)})
+    if op is sre.NOT_LITERAL:
+        return _ALL if value >= _OTHER else _ALL - {value}
+    if op is sre.ANY:
+        return _ALL - {10}
+    found: set[int] = set()
+    negated = False
+    for kind, item in value:
+        if kind is sre.NEGATE:
+            negated = True
+        elif kind is sre.LITERAL:
+            found.add(_code(item))
+        elif kind is sre.RANGE:
+            found.update(_code(c) for c in range(item[0], min(item[1], _OTHER) + 1))
+        else:
+            found |= _CATEGORIES[item]
+    return frozenset(_ALL - found | ({_OTHER} if _OTHER in found else set())) if negated else frozenset(found)
+
+
+# --- what it costs -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of one way through a pattern: `chars` that it takes, `most` of them. Fixed text has `most` 1."""
+
+    chars: frozenset[int]
+    least: int
+    most: int
+
+    @property
+    def long(self) -> bool:
+        return self.most > _SHORT and self.most != self.least
+
+
+def check_cost(pattern: str) -> None:
+    """Refused when the pattern could hold the matcher up: nested or adjacent overlapping repeats, or too many ways in all."""
+    tree = _tree(pattern)
+    _check_nodes(tree, inside=False)
+    for path in _paths(tree):
+        _check_path(path, anchored=_anchored(tree))
+
+
+def _check_nodes(tree: Any, inside: bool) -> None:
+    for op, value in tree:
+        if op in (sre.POSSESSIVE_REPEAT, sre.ATOMIC_GROUP):
+            raise Refused("uses a possessive repeat or an atomic group, which Python 3.10 on pods does not know; use a bounded class")
+        if op in (sre.GROUPREF, sre.GROUPREF_EXISTS):
+            raise Refused("refers back to a group, which cannot be matched in bounded time; write the alternatives out")
+        if op in _LARGE_OPS:
+            least, most, body = value
+            large = most > _SHORT
+            if large and inside and least != most:
+                raise Refused(
+                    "has a repeat inside a repeat, which can take for ever on some lines; write one class, [\\w.]+ for (\\w+\\.)+"
+                )
+            if large and len(body) and body.getwidth()[0] == 0:
+                raise Refused("repeats something that may be empty; let the inner part take at least one character")
+            _check_nodes(body, inside or large)
+        elif op is sre.BRANCH:
+            if inside and _overlap(value[1]):
+                raise Refused("repeats alternatives that begin alike, which can take for ever on some lines; write one class")
+            for alternative in value[1]:
+                _check_nodes(alternative, inside)
+        elif op is sre.SUBPATTERN:
+            _check_nodes(value[-1], inside)
+        elif op in (sre.ASSERT, sre.ASSERT_NOT):
+            _check_nodes(value[1], inside)
+
+
+def _overlap(alternatives: Sequence[Any]) -> bool:
+    seen: set[int] = set()
+    for alternative in alternatives:
+        first = _first(alternative)
+        if seen & first:
+            return True
+        seen |= first
+    return False
+
+
+def _first(tree: Any) -> frozenset[int]:
+    found: frozenset[int] = frozenset()
+    for path in _paths(tree):
+        for piece in path:
+            found |= piece.chars
+            if piece.least:
+                break
+    return found
+
+
+def _anchored(tree: Any) -> bool:
+    if not len(tree):
+        return False
+    op, value = tree[0]
+    if op is sre.AT:
+        return bool(value in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING))
+    if op is sre.SUBPATTERN:
+        return _anchored(value[-1])
+    if op is sre.BRANCH:
+        return all(_anchored(alternative) for alternative in value[1])
+    return False
+
+
+def _paths(tree: Any) -> list[list[_Piece]]:
+    """The ways through a tree, at most `_MAX_PATHS`; beyond that each branch is represented by its most expensive alternative."""
+    ways: list[list[_Piece]] = [[]]
+    for op, value in tree:
+        choices = _choices(op, value)
+        if len(ways) * len(choices) > _MAX_PATHS:
+            choices = [max(choices, key=lambda way: sum(piece.long for piece in way))]
+        ways = [way + choice for way in ways for choice in choices]
+    return ways
+
+
+def _choices(op: Any, value: Any) -> list[list[_Piece]]:
+    if op in (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN):
+        return [[_Piece(_charset(op, value), 1, 1)]]
+    if op is sre.SUBPATTERN:
+        return _paths(value[-1])
+    if op is sre.BRANCH:
+        return [way for alternative in value[1] for way in _paths(alternative)]
+    if op in _LARGE_OPS:
+        least, most, body = value
+        inner = _paths(body)
+        if most == 1:
+            return [*inner, []]
+        chars = frozenset(c for way in inner for piece in way for c in piece.chars)
+        width = max(1, body.getwidth()[0])
+        return [[_Piece(chars, least * width, min(int(most) * width, LINE_CAP))]]
+    return [[]]
+
+
+def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
+    prefix = next((n for n, piece in enumerate(path) if piece.most != 1), len(path))
+    if not anchored and path and path[0].long and path[0].chars >= _ALL - {10, 13}:
+        raise Refused("begins with an unbounded .*, which a search does not need; drop it")
+    ways = 1.0 if anchored else LINE_CAP / max(1, prefix)
+    repeats, gap, before = 0, 0, None
+    for piece in path[prefix:]:
+        if not piece.long:
+            gap += piece.least
+            before = before if before is None or (piece.chars & before.chars) or not piece.least else None
+            continue
+        if before is not None and gap == 0 and before.chars & piece.chars and before.most * piece.most > _PAIR:
+            raise Refused("has two open repeats side by side that take the same characters (.*\\s+, \\w+\\d+); keep one of them")
+        if before is not None:
+            # The part between them may itself lie inside what the first took: every place of it is another way.
+            ways *= min(before.most, LINE_CAP) / max(1, gap)
+            repeats += 1
+        before, gap = piece, 0
+    if before is not None:
+        ways *= before.most
+        repeats += 1
+    for n in range(2, repeats + (0 if anchored else 1) + 1):
+        ways /= n  # the places must follow each other in the line
+    if ways > LIMIT:
+        raise Refused(f"can be tried in {ways:.0e} ways on one line; anchor it with ^ or bound its repeats, .{{0,200}} for .*")
+
+
+# --- which words it needs ----------------------------------------------------------------------------------------------------------------
+
+
+def literals(pattern: str) -> list[str]:
+    """Texts of which every line that matches holds at least one as it stands in the file (upper and lower case as one where the pattern
+    ignores it: then they are lower case and begin with `(?i)`). Empty when nothing of use is certain.
+
+    Only what every log format leaves alone counts: no quotes, backslashes, slashes, control characters or non-ASCII (JSON lines write
+    them differently), and nothing that a parser puts together itself (`: 50% 3/6 (step 1)` of a progress record).
+    """
+    tree = _tree(pattern)
+    folded = bool(tree.state.flags & re.IGNORECASE)
+    found, best = _needed(tree, folded)
+    options = [found, best] if found is not None else [best]
+    usable = [_usable(option) for option in options if option]
+    chosen = max((option for option in usable if option), key=_worth, default=frozenset())
+    alone = [(text, fold) for text, fold in chosen if not any(other in text and other != text for other, _ in chosen)]
+    return sorted(("(?i)" if fold else "") + text for text, fold in alone)
+
+
+_Text = tuple[str, bool]
+_Set = frozenset[_Text]
+_UNSAFE = re.compile(r"[^ -~]|[\"\\/%]|\(step|: (?=\d)|\(\d")
+
+
+def _usable(option: Collection[_Text]) -> _Set:
+    """The longest safe stretch of every text; nothing when one of them has none that is long enough."""
+    chosen: set[_Text] = set()
+    for text, fold in option:
+        parts = [(part, fold) for part in _UNSAFE.split(text) if len(part.strip()) >= MIN_LITERAL]
+        if not parts:
+            return frozenset()
+        chosen.add(max(parts, key=lambda part: len(part[0])))
+    return frozenset(chosen)
+
+
+def _worth(option: _Set) -> tuple[float, int]:
+    return (min(min(len(text) for text, _ in option), 12) - 0.5 * len(option), -len(option))
+
+
+def _needed(tree: Any, folded: bool) -> tuple[_Set | None, _Set]:
+    """(all texts that the tree can match, when they are few, or None; the best set of which one text must occur, or empty)."""
+    exact: set[_Text] | None = {("", folded)}
+    best: _Set = frozenset()
+    whole = True
+    for op, value in tree:
+        inner, needed = _node(op, value, folded)
+        best = _better(best, needed)
+        if inner is not None and exact is not None and len(exact) * max(1, len(inner)) <= _MAX_EXACT:
+            exact = {(a + b, fa or fb) for a, fa in exact for b, fb in inner}
+            continue
+        whole = False
+        if exact:
+            best = _better(best, frozenset(exact))
+        exact = set(inner) if inner is not None else {("", folded)}
+        if inner is None:
+            exact = {("", folded)}
+    if exact:
+        best = _better(best, frozenset(exact))
+    return (frozenset(exact) if whole and exact is not None else None), best
+
+
+def _node(op: Any, value: Any, folded: bool) -> tuple[_Set | None, _Set]:
+    if op is sre.LITERAL:
+        char = chr(value)
+        return frozenset({(char.lower() if folded else char, folded)}), frozenset()
+    if op is sre.IN:
+        chars = _charset(op, value)
+        if 0 < len(chars) <= 4 and _OTHER not in chars:
+            return frozenset((chr(c).lower() if folded else chr(c), folded) for c in chars), frozenset()
+        return None, frozenset()
+    if op is sre.AT:
+        return frozenset({("", folded)}), frozenset()
+    if op in (sre.ASSERT, sre.ASSERT_NOT):
+        return frozenset({("", folded)}), frozenset()
+    if op is sre.SUBPATTERN:
+        _, add, drop, body = value
+        return _needed(body, (folded or bool(add & re.IGNORECASE)) and not drop & re.IGNORECASE)
+    if op is sre.BRANCH:
+        return _branch(value[1], folded)
+    if op in _LARGE_OPS:
+        least, most, body = value
+        inner, needed = _needed(body, folded)
+        if least == 0:
+            return (frozenset({*inner, ("", folded)}) if inner is not None and most == 1 else None), frozenset()
+        if inner is not None and least == most == 1:
+            return inner, needed
+        return None, _better(needed, inner or frozenset())
+    return None, frozenset()
+
+
+def _branch(alternatives: Sequence[Any], folded: bool) -> tuple[_Set | None, _Set]:
+    parts = [_needed(alternative, folded) for alternative in alternatives]
+    exact: _Set | None = frozenset()
+    for inner, _ in parts:
+        exact = None if inner is None or exact is None or len(exact | inner) > _MAX_EXACT else exact | inner
+    union: set[_Text] = set()
+    for inner, needed in parts:
+        options: list[_Set] = [inner or frozenset(), needed]
+        good = [option for option in options if _usable(option)]
+        if not good:
+            return exact, frozenset()
+        union |= max(good, key=lambda option: _worth(_usable(option)))
+    return exact, frozenset(union)
+
+
+def _better(one: _Set, other: _Set) -> _Set:
+    first, second = _usable(one), _usable(other)
+    if not second:
+        return one if first else frozenset()
+    if not first:
+        return other
+    return one if _worth(first) >= _worth(second) else other
+
+
+def groups(pattern: str) -> Iterator[str]:
+    """The names of the groups of a pattern."""
+    yield from re.compile(pattern).groupindex

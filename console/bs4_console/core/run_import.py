@@ -1,0 +1,145 @@
+"""A run's section of a TRAINING_RUNS document, read into a record. What is not understood stays in the text; nothing is dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from bs4_console.core.run_log_text import Chunk, Line, lines, run_heading
+from bs4_console.core.run_record import Attempt, Incident, RunRecord
+
+_FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
+#: `**1. Title** rest`, `1. **Title** rest`, `1. rest`
+_ITEM = re.compile(r"(?:\*\*)?\d{1,3}[.)]\s+(?P<rest>.*)")
+_BULLET = re.compile(r"[-*]\s+(?P<rest>.*)")
+_PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?)\s*/\s*h(?:r|our)?\b")
+_STEP = re.compile(r"(\d+)(?:\s*/\s*(\d+))?")
+_REWARD = re.compile(r"reward\s*[:=]?\s*(-?\d+\.\d+)", re.IGNORECASE)
+_ROW = re.compile(r"\|(.+)\|\s*")
+
+
+def record(chunk: Chunk) -> RunRecord:
+    """The record of a chunk whose heading opens a run (`chunk.run`)."""
+    heading = run_heading(chunk.title)
+    if heading is None:
+        raise ValueError(f"{chunk.title!r} opens no run")
+    head, parts = _parts(lines(chunk.text)[1:])
+    run = RunRecord(heading["name"], date=(heading["date"] or "").strip())
+    run.fields = _fields(head)
+    _known_fields(run, heading["status"] or "")
+    if issue := run.fields.get("Issue", ""):
+        fix = run.fields.get("Fix", "")
+        run.incidents.append(Incident(issue, f"Fix: {fix}" if fix else ""))
+    for title, body in parts:
+        _part(run, title, body)
+    return run
+
+
+def rows(chunk: Chunk) -> list[RunRecord]:
+    """The runs of a table whose first column is "Run ID" or "Run": the list of completed runs."""
+    found: list[RunRecord] = []
+    heads: list[str] | None = None
+    for line in lines(chunk.text):
+        row = None if line.code else _ROW.fullmatch(line.bare.strip())
+        if row is None:
+            heads = None
+            continue
+        cells = [cell.strip() for cell in row[1].split("|")]
+        if heads is None:
+            heads = [cell.lower() for cell in cells]
+        elif heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
+            said = dict(zip(heads, cells, strict=False))
+            run = RunRecord(cells[0].strip("`"), "COMPLETED", model=said.get("model", ""), start=said.get("start", ""))
+            run.fields = {head: cell for head, cell in zip(heads, cells, strict=False) if cell}
+            reward = re.search(r"-?\d+(?:\.\d+)?", said.get("final reward", ""))
+            run.reward = float(reward[0]) if reward else None
+            found.append(run)
+    return found
+
+
+def _parts(body: Sequence[Line]) -> tuple[list[Line], list[tuple[str, list[Line]]]]:
+    """What stands before the first heading, and then (title, lines) of each."""
+    head: list[Line] = []
+    parts: list[tuple[str, list[Line]]] = []
+    for line in body:
+        if line.level:
+            parts.append((line.title, []))
+        else:
+            (parts[-1][1] if parts else head).append(line)
+    return head, parts
+
+
+def _fields(head: Sequence[Line]) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    name = ""
+    for line in head:
+        found = None if line.code else _FIELD.fullmatch(line.bare)
+        if found:
+            name = found["name"].strip()
+            fields[name] = found["value"].strip()
+        elif name and line.bare.startswith((" ", "\t")) and line.bare.strip():
+            fields[name] = f"{fields[name]} {line.bare.strip()}".strip()
+        else:
+            name = ""
+    return fields
+
+
+def _known_fields(run: RunRecord, heading_status: str) -> None:
+    say = {name.lower(): value for name, value in run.fields.items()}
+    # The heading and the field say the same; the field may add why.
+    word = re.match(r"[^\w]*(\w+)", heading_status) or re.match(r"[^\w]*(\w+)", say.get("status", ""))
+    run.status = word[1].upper() if word else ""
+    why = re.search(r"\((.*)\)", say.get("status", ""))
+    run.status_note = why[1] if why else ""
+    run.model, run.config, run.pod = say.get("model", ""), say.get("config", ""), say.get("pod", "")
+    run.pod_id, run.start, run.end = say.get("pod id", ""), say.get("start", ""), say.get("end", "")
+    run.wandb = next((say[key] for key in ("w&b run", "w&b link", "w&b") if key in say), "")
+    run.trainer = say.get("trainer", "")
+    price = _PRICE.search(f"{run.pod} {say.get('price', '')}")
+    run.price = float(price[1]) if price else None
+    progress = say.get("current step") or say.get("progress", "")
+    if found := _STEP.match(progress):
+        run.step = int(found[1])
+        run.max_steps = int(found[2]) if found[2] else None
+    reward = _REWARD.search(f"{progress} {say.get('first step', '')}") or re.match(r"()(-?\d+\.\d+)", say.get("reward", ""))
+    run.reward = float(reward[reward.lastindex or 1]) if reward else None
+
+
+def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
+    lower = title.lower()
+    if lower.startswith("earlier record"):
+        return
+    text = "".join(line.text for line in body).strip()
+    if "lesson" in lower:
+        run.lessons += [f"{head} {more}".strip() for head, more in _items(body, bullets=True)]
+    elif one := re.match(r"incident\s*:\s*(.+)", title, re.IGNORECASE):
+        run.incidents.append(Incident(one[1], text))
+    elif "postmortem" in lower:
+        run.incidents.append(Incident(title, text))
+    elif re.search(r"\b(incidents?|issues?|problems?|failures?)\b", lower):
+        items = list(_items(body))
+        run.incidents += [Incident(head, more) for head, more in items] or [Incident(title, text)]
+    elif re.search(r"\b(attempts?|memory .*journey)\b", lower):
+        run.attempts += [Attempt(head, more) for head, more in _items(body)]
+
+
+def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str, str]]:
+    """(title, what follows) of numbered items; the numbers inside what follows an item are indented, or not bold where items are.
+
+    Items in bold (`**1. ...**`) are the items where there are any: then a plain list below one belongs to it.
+    """
+    bold = any(not line.code and line.bare.startswith("**") and _ITEM.match(line.bare) for line in body)
+    title, rest = "", [""]
+    for line in body:
+        bare = line.bare
+        found = None if line.code or (bold and not bare.startswith("**")) else _ITEM.match(bare)
+        if not found and bullets and not line.code:
+            found = _BULLET.match(bare)
+        if found:
+            if title:
+                yield title, "".join(rest).strip()
+            title, rest = found["rest"].replace("**", "").strip(), [""]
+        elif title and not re.fullmatch(r"-{3,}", bare):
+            rest.append(line.text)
+    if title:
+        yield title, "".join(rest).strip()

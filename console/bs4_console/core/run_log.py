@@ -1,0 +1,167 @@
+"""The run log: one document of all runs, imported and added to, never losing a line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_console.core import files, run_export, run_import
+from bs4_console.core.errors import UsageError
+from bs4_console.core.locations import data_dir
+from bs4_console.core.run_log_text import Chunk, chunks, covers
+from bs4_console.core.run_record import Note, RunRecord
+
+SCHEMA = "bs4.run-log/1"
+
+
+@dataclass
+class Added:
+    """What a person added to a run, and older versions of its section. `price`: US dollars an hour."""
+
+    notes: list[Note] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
+    price: float | None = None
+
+
+@dataclass
+class Imported:
+    """What an import did to the runs of the document, by name."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)
+
+
+class RunLog:
+    """`<data>/runlog.json`: the document in chunks and what was added by name. Read whole, replaced whole, under a lock."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or data_dir() / "runlog.json"
+        self.chunks: list[Chunk] = []
+        self.added: dict[str, Added] = {}
+        self._claimed: set[int] = set()
+        self._load()
+
+    def records(self) -> dict[str, RunRecord]:
+        """Name -> record, in the order of the document. A section says more than a row of a table."""
+        found: dict[str, RunRecord] = {}
+        for chunk in self.chunks:
+            if chunk.run and chunk.run not in found:
+                found[chunk.run] = run_import.record(chunk)
+        for run in (row for chunk in self.chunks if not chunk.run for row in run_import.rows(chunk)):
+            found.setdefault(run.name, run)
+        for name, added in self.added.items():
+            run = found.setdefault(name, RunRecord(name))
+            run.notes = list(added.notes)
+            run.price = run.price if added.price is None else added.price
+        return found
+
+    def import_text(self, text: str) -> Imported:
+        """Take in a document: what is new goes where it stood among what is known; of two versions of a run's section the later one wins
+        (one that is final before one that is not) and the other is kept below it."""
+        done = Imported()
+        with files.exclusive(self._path):
+            self._load()
+            at = -1
+            self._claimed = set()
+            for new in chunks(text):
+                at = self._take_run(new, at, done) if new.run else self._take_text(new, at)
+            for run in (row for chunk in chunks(text) if not chunk.run for row in run_import.rows(chunk)):
+                if run.name not in done.added + done.changed + done.same:
+                    done.same.append(run.name)
+            self._save()
+        return done
+
+    def note(self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None) -> None:
+        """Write something down for a run. The caller has made sure that there is such a run."""
+        with files.exclusive(self._path):
+            self._load()
+            added = self.added.setdefault(name, Added())
+            if text:
+                added.notes.append(Note(time.time(), who, text, lesson))
+            if price is not None:
+                added.price = price
+            self._save()
+
+    def export(self, own: Iterable[RunRecord] = ()) -> str:
+        """The document with everything that was added; `own`: records that runs kept themselves. With nothing added, byte for byte."""
+        return run_export.document(self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own))
+
+    def _take_run(self, new: Chunk, at: int, done: Imported) -> int:
+        places = self._places(new)
+        if not places:
+            if new.run not in done.added:
+                done.added.append(new.run)
+            return self._insert(new, at + 1)
+        # A name that was used twice in one document has two sections: each goes to the one it resembles.
+        alike = (i for i in places if covers(self.chunks[i].text, new.text) or covers(new.text, self.chunks[i].text))
+        place = next(alike, places[0])
+        old, added = self.chunks[place], self.added.setdefault(new.run, Added())
+        # Older versions are kept below the first section of the name.
+        earlier = added.earlier if place == self._first(new.run) else []
+        if any(covers(text, new.text) for text in [old.text, *earlier]):
+            done.same.append(new.run)
+            return self._claim(place)
+        done.changed.append(new.run)
+        stays = not covers(new.text, old.text) and run_import.record(old).final and not run_import.record(new).final
+        added.earlier.append(new.text if stays else old.text)
+        if not stays:
+            self.chunks[place] = new
+        added.earlier = [text for text in added.earlier if not covers(self.chunks[place].text, text)]
+        return self._claim(place)
+
+    def _take_text(self, new: Chunk, at: int) -> int:
+        places = self._places(new)
+        for place in places:
+            if covers(self.chunks[place].text, new.text):
+                return self._claim(place)
+        for place in places:
+            if covers(new.text, self.chunks[place].text):
+                self.chunks[place] = new
+                return self._claim(place)
+        return self._insert(new, max([at, *places]) + 1)
+
+    def _places(self, new: Chunk) -> list[int]:
+        """Where the same heading is, as far as this import has not met it yet: one section stands for one of the document."""
+        key = new.run or (new.level, new.title)
+        known = enumerate(self.chunks)
+        return [i for i, chunk in known if id(chunk) not in self._claimed and (chunk.run or (chunk.level, chunk.title)) == key]
+
+    def _first(self, name: str) -> int:
+        return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)
+
+    def _insert(self, new: Chunk, place: int) -> int:
+        self.chunks.insert(place, new)
+        return self._claim(place)
+
+    def _claim(self, place: int) -> int:
+        self._claimed.add(id(self.chunks[place]))
+        return place
+
+    def _load(self) -> None:
+        self.chunks, self.added = [], {}
+        if not self._path.exists():
+            return
+        try:
+            data = json.loads(self._path.read_bytes())
+            if data["schema"] != SCHEMA:
+                raise UsageError(f"{self._path} was written by another version of bs4-console.", "Use the newer one.")
+            self.chunks = [Chunk(c["text"], c["level"], c["title"]) for c in data["chunks"]]
+            for name, entry in data["added"].items():
+                self.added[name] = Added([Note(**note) for note in entry["notes"]], entry["earlier"], entry["price"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            next_step = "Move it aside and import your run log again."
+            raise UsageError(f"{self._path} is damaged ({type(error).__name__}).", next_step) from error
+
+    def _save(self) -> None:
+        kept = {name: added for name, added in self.added.items() if added.notes or added.earlier or added.price is not None}
+        data: dict[str, Any] = {
+            "schema": SCHEMA,
+            "chunks": [asdict(chunk) for chunk in self.chunks],
+            "added": {name: asdict(added) for name, added in kept.items()},
+        }
+        files.replace(self._path, json.dumps(data, ensure_ascii=False).encode())

@@ -1,0 +1,86 @@
+"""The record that a run keeps itself: folded from the journal and the steps of its pod, live or as the console has mirrored them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from bs4_console.core.errors import RefusedError
+from bs4_console.core.locations import data_dir
+from bs4_console.core.mirror import Mirror
+from bs4_console.core.run_record import Attempt, Incident, RunRecord
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import ActionView, IncidentView, PodState, RunState
+from bs4_console.core.transport import Transport
+
+
+def mirrored() -> Iterator[PodState]:
+    """Every pod that this console has ever kept something of, as it was when last seen."""
+    root = data_dir() / "pods"
+    for directory in sorted(root.iterdir()) if root.is_dir() else []:
+        if directory.is_dir():
+            session = PodSession(PodState(directory.name), _no_transport, Mirror(directory, write=False), "", deploy=False)
+            session.replay()
+            yield session.state
+
+
+def fold(pod: PodState, run: RunState) -> RunRecord:
+    """The record of one run of `pod`."""
+    view = run.view
+    attempts = [view.attempts[number] for number in sorted(view.attempts)]
+    rewards, steps = run.series("reward"), run.series("time_s")
+    record = RunRecord(
+        view.name,
+        run.word.upper(),
+        model=_option(view.argv, "--model.name"),
+        config=view.config,
+        pod=pod.name,
+        trainer=view.trainer,
+        step=run.step,
+        max_steps=view.max_steps,
+        reward=rewards[-1][1] if rewards else None,
+        pace_s=run.step_seconds(),
+        source=pod.name,
+    )
+    if not steps:
+        record.pace_s = None
+    if attempts:
+        record.started_t = attempts[0].started_t
+        record.date = time.strftime("%Y-%m-%d", time.gmtime(record.started_t))
+        record.start = _utc(record.started_t)
+        record.ended_t = attempts[-1].ended_t
+        record.end = "" if record.ended_t is None else _utc(record.ended_t)
+    for attempt in attempts:
+        resumed = "" if attempt.resume is None else f", resumed from step {attempt.resume}"
+        title = f"Attempt {attempt.number}: {_utc(attempt.started_t)}{resumed}"
+        ended = "" if attempt.ended_t is None else f"ended {_utc(attempt.ended_t)}, {_how(attempt.good, attempt.code, attempt.signal)}"
+        detail = f"{ended} {attempt.detail}".strip()
+        record.attempts.append(Attempt(title, detail, attempt.started_t, attempt.ended_t, attempt.good, attempt.resume))
+    incidents = sorted((i for i in pod.ledger.incidents.values() if i.run == view.name), key=lambda i: i.opened_t)
+    record.incidents = [_incident(incident, list(pod.ledger.actions.values())) for incident in incidents]
+    return record
+
+
+def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:
+    used = [a for a in actions if a.kind == "playbook" and a.incident == incident.id]
+    tried = [f"{a.playbook or incident.playbook or incident.failure} ({a.state}, {_utc(a.accepted_t)})" for a in used]
+    title = f"{incident.title} ({_utc(incident.opened_t)})"
+    return Incident(title, f"{incident.failure}: {incident.summary} [{incident.state}]", incident.state, incident.opened_t, tried)
+
+
+def _how(good: bool | None, code: int | None, signal: int | None) -> str:
+    if good:
+        return "well"
+    return f"by signal {signal}" if signal else f"with exit code {code}" if code is not None else "nobody saw how"
+
+
+def _option(argv: list[str], name: str) -> str:
+    return next((argv[i + 1] for i, word in enumerate(argv[:-1]) if word == name), "")
+
+
+def _utc(t: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
+
+
+def _no_transport() -> Transport:
+    raise RefusedError("A mirrored pod is not connected to.")

@@ -1,0 +1,71 @@
+"""How the screen was left, to be found again: `screen.json` in the state directory. Nothing that cannot be lost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from bs4_console.core.locations import state_dir
+
+FILE = "screen.json"
+#: A file longer than this is none of ours.
+LIMIT_BYTES = 1 << 20
+
+
+@dataclass
+class Settings:
+    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it ("fleet", "pod", "run" or "log").
+    `silenced`: pods ("POD") and runs ("POD/RUN") whose alerts make no sound; `quiet`: none does."""
+
+    theme: str = ""
+    filter: str = ""
+    group: str = ""
+    sort: str = ""
+    show_old: bool = False
+    pod: str = ""
+    run: str = ""
+    place: str = ""
+    quiet: bool = False
+    silenced: list[str] = field(default_factory=list)
+    pins: list[dict[str, str]] = field(default_factory=list)
+    """Places to jump back to, 1 to 9: `pod`, `run`, `place`, and `source` or `incident` where there is one."""
+
+
+def path() -> Path:
+    return state_dir() / FILE
+
+
+def load() -> tuple[Settings, str]:
+    """(the settings, a complaint or nothing); the defaults where there is none to use. Unknown entries are a newer console's: left out."""
+    try:
+        content = path().read_bytes()
+    except FileNotFoundError:
+        return Settings(), ""
+    except OSError as error:
+        return Settings(), f"{path()} cannot be read ({error.strerror}); the screen opens as new."
+    try:
+        data = json.loads(content) if len(content) <= LIMIT_BYTES else None
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        return Settings(), f"{path()} is damaged; the screen opens as new."
+    known = Settings()
+    for entry in fields(Settings):
+        value = data.get(entry.name)
+        if isinstance(value, type(getattr(known, entry.name))):
+            setattr(known, entry.name, value)
+    known.pins = [pin for pin in known.pins if isinstance(pin, dict) and all(isinstance(value, str) for value in pin.values())]
+    known.silenced = [name for name in known.silenced if isinstance(name, str)]
+    return known, ""
+
+
+def save(settings: Settings) -> str:
+    """Keep them; what went wrong, or nothing."""
+    from bs4_console.core import files
+
+    try:
+        files.replace(path(), json.dumps(asdict(settings), indent=1).encode())
+    except OSError as error:
+        return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
+    return ""

@@ -1,0 +1,105 @@
+"""What wrote a log: by its name, else by its content where that leaves no doubt. A wrong source would silence the right rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.trainers import headers, registry
+from bs4_agent.trainers.base import Event, Trainer
+
+SOURCES = ("trainer", "orchestrator", "inference", "launcher", "env", "kernel", "ssh", "sync", "wandb", "provider")
+GENERATIONS = ("prime-rl", "prime-rl-2026-01")
+#: Words of a file's name. Whole words only: `ranking.txt` is no rank's log.
+_NAMES = {
+    "trainer": "trainer", "rank": "trainer", "train": "trainer", "orchestrator": "orchestrator", "orch": "orchestrator",
+    "inference": "inference", "vllm": "inference", "launcher": "launcher", "rl": "launcher", "console": "launcher",
+    "dmesg": "kernel", "kern": "kernel", "kernel": "kernel", "kmsg": "kernel", "ssh": "ssh", "sync": "sync", "wandb": "wandb",
+    "env": "env", "provider": "provider",
+}  # fmt: skip
+_SAMPLE = 256 * 1024
+#: Kinds of event that prove nothing: torch's and CUDA's own words come in several logs, and the last words of one are shown in another.
+_SHARED = frozenset({"child-failed", "gpu-memory", "fatal", "rate-limited", "finished"})
+_SSH = re.compile(
+    r"(ssh: (connect to host|Could not resolve)|kex_exchange_identification: |Host key verification failed\.|debug1: |OpenSSH_\d"
+    r"|\S+: Permission denied \((publickey|password)|@ +WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED)"
+)
+_WANDB = re.compile(r"wandb: ")
+_SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
+
+
+@dataclass(frozen=True)
+class Wrote:
+    """`source` and the generation of the trainer, as far as they are certain ("" where not)."""
+
+    source: str
+    trainer: str = ""
+
+
+def by_name(path: Path) -> str:
+    """The source that a file's name tells, or ""."""
+    if path.suffix == ".stdout":
+        return "inference" if path.stem.endswith("inference") else _NAMES.get(path.stem, "")
+    words = re.split(r"[^a-z]+", path.name.lower())
+    found = {_NAMES[word] for word in words if word in _NAMES}
+    if len(found) > 1 and "launcher" in found:
+        found.discard("launcher")  # rl-trainer.log
+    return found.pop() if len(found) == 1 else ""
+
+
+def by_content(sample: bytes) -> Wrote:
+    """What wrote the log that begins like this; Wrote("") where two are possible."""
+    raw = sample[:_SAMPLE].split(b"\n")
+    texts = [line.decode("utf-8", "replace").strip("\r") for line in raw[:2000] if line.strip()]
+    if not texts:
+        return Wrote("")
+    certain = {name for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb)) if test(texts)}
+    programs = _programs(raw[:2000])
+    if any(_SERVER.match(text) for text in texts) and "launcher" not in programs:
+        programs.setdefault("inference", Counter())
+    if "launcher" in programs:
+        programs = {"launcher": programs["launcher"]}
+    found = certain | set(programs)
+    if len(found) != 1:
+        return Wrote("")
+    source = found.pop()
+    generations = programs.get(source, Counter()).most_common(2)
+    clear = len(generations) == 1 or (len(generations) == 2 and generations[0][1] > generations[1][1])
+    return Wrote(source, generations[0][0] if generations and clear else "")
+
+
+def _kernel(texts: list[str]) -> bool:
+    return sum(headers.kernel(text).timestamp is not None for text in texts) >= max(1, 0.8 * len(texts)) and not _loguru(texts)
+
+
+def _loguru(texts: list[str]) -> bool:
+    """ISO stamps alone prove nothing: Python's logging writes them too."""
+    return any(headers.other(text) is not None for text in texts[:50])
+
+
+def _ssh(texts: list[str]) -> bool:
+    return len(texts) <= 200 and _SSH.match(texts[0].removeprefix("$ ")) is not None
+
+
+def _wandb(texts: list[str]) -> bool:
+    return sum(_WANDB.match(text) is not None for text in texts) >= max(2, 0.5 * len(texts))
+
+
+def _programs(raw: list[bytes]) -> dict[str, Counter[str]]:
+    """Sources whose own events stand in the lines, with how many each generation recognises. A grammar fits whole lines at their level, so
+    one event is proof, unless two programs say the same; quoted lines are not at the beginning of a line."""
+    found: dict[str, Counter[str]] = {}
+    for name in GENERATIONS:
+        trainer: Trainer = registry.get(name)
+        for line in raw:
+            events = [_event(trainer, source, line) for source in ("launcher", "trainer", "orchestrator", "inference")]
+            sides = [event.side for event in events if event is not None and event.kind not in _SHARED]
+            if len(sides) == 1:
+                found.setdefault(sides[0], Counter())[name] += 1
+    return found
+
+
+def _event(trainer: Trainer, source: str, raw: bytes) -> Event | None:
+    return trainer.event(source, trainer.parse_line(source, raw[:4096]))

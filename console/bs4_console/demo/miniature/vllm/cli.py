@@ -1,0 +1,28 @@
+"""`vllm serve MODEL`: the server alone, without the routes that prime-rl adds to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .. import gpu
+from .server import Settings, serve
+
+
+def main(arguments: Sequence[str]) -> int:
+    """As `server.serve`; 2 for another subcommand."""
+    if len(arguments) < 2 or arguments[0] != "serve":
+        sys.stderr.write("usage: vllm serve MODEL [--port PORT] [--max-model-len N] [--gpu-memory-utilization SHARE]\n")
+        return 2
+    options = dict(zip(arguments[2::2], arguments[3::2], strict=False))
+    return serve(
+        Settings(
+            host=options.get("--host", ""),
+            port=int(options.get("--port", "8000")),
+            model=arguments[1],
+            max_model_len=int(options.get("--max-model-len", "4096")),
+            utilization=float(options.get("--gpu-memory-utilization", "0.9")),
+            devices=gpu.visible()[:1],
+            weight_routes=False,
+        )
+    )

@@ -1,0 +1,39 @@
+"""Every failure that can be practised without a GPU, and one try of it: broken by its mechanism, named, mended, training again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.core.errors import NotApplicableError, UsageError
+from bs4_console.demo.breaks import checkpoints, inference, orchestration, outside, training
+from bs4_console.demo.scenario import Scenario
+from bs4_console.demo.scenarios import SCENARIOS
+
+TRIES: dict[str, Scenario] = {
+    **SCENARIOS,
+    **{s.name: s for s in (*inference.ALL, *training.ALL, *orchestration.ALL, *checkpoints.ALL, *outside.ALL)},
+}
+
+
+def failures() -> list[str]:
+    """The ids that can be tried, each once, in order."""
+    return list(dict.fromkeys(scenario.failure for scenario in TRIES.values()))
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """A report in one line."""
+    words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
+    after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
+    steps = f"steps {report['steps_before']} -> {report['steps_after']}"
+    return f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}, {report['data_lost']} files lost"
+
+
+def choose(name: str, trainer: str | None) -> tuple[Scenario, str]:
+    """The scenario of a failure id or id/variant, and the generation to try it with. UsageError, NotApplicableError."""
+    scenario = TRIES.get(name) or next((s for s in TRIES.values() if s.failure == name), None)
+    if scenario is None:
+        raise UsageError(f"{name} cannot be practised on a pod without GPUs.", f"These can: {', '.join(failures())}.")
+    if trainer is not None and trainer not in scenario.trainers:
+        raise NotApplicableError(f"{name} cannot happen with {trainer}.", f"It happens with {', '.join(scenario.trainers)}.")
+    return scenario, trainer or scenario.trainers[0]

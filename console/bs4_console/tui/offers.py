@@ -1,0 +1,44 @@
+"""What Tab offers for the argument of a command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import pins, themes
+from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.views.fleet import GROUPS, SORTS
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+_FIXED = {
+    "sorts": SORTS,
+    "groups": GROUPS,
+    "silences": ("run", "pod", "all"),
+    "levels": ("all", "info", "warning", "error"),
+}
+
+
+def offers(app: ConsoleApp, what: str) -> list[str]:
+    """`what`: a command's `completes`."""
+    subject = app.screen.subject() if isinstance(app.screen, ConsoleScreen) else Subject()
+    pods = app.fleet.pods
+    if what == "pods":
+        return sorted(pod.name for pod in pods)
+    if what == "runs":
+        names = [(pod.name, run) for pod in pods for run in pod.runs]
+        return sorted(run if sum(run == other for _, other in names) == 1 else f"{pod}/{run}" for pod, run in names)
+    if what == "sources" and subject.pod and subject.run:
+        prefix = f"log/{subject.run.name}/"
+        return [stream.removeprefix(prefix) for stream in subject.pod.streams if stream.startswith(prefix)]
+    if what == "incidents":
+        return [incident.failure for incident in subject.incidents]
+    if what == "playbooks":
+        from bs4_console.tui.views import playbook
+
+        return playbook.ids()
+    if what == "themes":
+        return themes.names(app.available_themes)
+    if what == "pins":
+        return pins.listed(app.settings.pins)
+    return list(_FIXED.get(what, ()))

@@ -1,0 +1,92 @@
+"""Places of the console that a number brings back: kept in the settings, checked when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import commands
+from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.screens.fleet import FleetScreen
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import PodState, RunState
+    from bs4_console.tui.app import ConsoleApp
+
+Pin = dict[str, str]
+
+
+def toggle(app: ConsoleApp) -> None:
+    """The place that is shown, under the first free number; where it is pinned already, the pin goes."""
+    screen = app.screen
+    if not isinstance(screen, ConsoleScreen):
+        return
+    pins, here = app.settings.pins, of(screen, screen.subject())
+    if here in pins:
+        at = pins.index(here)
+        pins[at] = {}
+        app.say(f"{at + 1} is free again.")
+        return
+    free = next((i for i, pin in enumerate(pins) if not pin), len(pins))
+    if free >= len(commands.DIGITS):
+        app.say("All nine numbers are taken; go to one and pin again to free it.", severity="warning")
+        return
+    pins[free : free + 1] = [here]
+    app.say(f"{free + 1} comes back here: {words(here)}.")
+
+
+def jump(app: ConsoleApp, args: str) -> None:
+    """To the place of the number that `args` begins with; without one, what is pinned is said."""
+    pins = app.settings.pins
+    number = args.split()[0] if args.strip() else ""
+    pin = pins[int(number) - 1] if number in commands.DIGITS and int(number) <= len(pins) else {}
+    if not pin:
+        what = f"Nothing is pinned as {number}." if number in commands.DIGITS else f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
+        app.say(f"{what} {app.keys['pin']} pins the place that is shown.", severity="warning" if number else "information")
+        return
+    pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
+    run = pod.runs.get(pin.get("run", "")) if pod else None
+    if pod is None or (pin.get("run") and run is None):
+        app.say(f"{words(pin)} is not there any more.", severity="warning")
+        return
+    app.do_fleet("")
+    app.call_later(_open, app, pin, pod, run)
+
+
+def _open(app: ConsoleApp, pin: Pin, pod: PodState, run: RunState | None) -> None:
+    if not isinstance(app.screen, FleetScreen):
+        return
+    app.screen.point_at(pod.name, run.name if run else "")
+    place, incident = pin.get("place"), pin.get("incident", "")
+    if place == commands.INCIDENT and incident in pod.ledger.incidents:
+        from bs4_console.tui.screens.incident import IncidentScreen
+
+        app.push_screen(IncidentScreen(pod, incident))
+    elif place == commands.LOG and run is not None:
+        app.open_logs(pod, run.name, pin.get("source") or None)
+    elif place in (commands.RUN, commands.INCIDENT) and run is not None:
+        app.open_run(pod, run)
+    elif place == commands.POD:
+        app.open_pod(pod)
+
+
+def of(screen: ConsoleScreen, subject: Subject) -> Pin:
+    """Where `screen` stands, as it is kept."""
+    pin = {"pod": subject.pod.name if subject.pod else "", "run": subject.run.name if subject.run else "", "place": screen.place}
+    pane, incident = getattr(screen, "pane", None), getattr(screen, "incident_id", None)
+    if screen.place == commands.LOG and pane is not None and pane.source:
+        pin["source"] = pane.source
+    if incident:
+        pin["incident"] = incident
+    return pin
+
+
+def words(pin: Mapping[str, str]) -> str:
+    """h100-a/math-7b log trainer."""
+    where = "/".join(part for part in (pin.get("pod"), pin.get("run")) if part)
+    return " ".join(part for part in (where, pin.get("place"), pin.get("source")) if part)
+
+
+def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
+    """1 h100-a/math-7b run, for each that is set."""
+    return [f"{i} {words(pin)}" for i, pin in enumerate(pins, 1) if pin]

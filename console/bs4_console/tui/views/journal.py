@@ -1,0 +1,103 @@
+"""What was done on all pods as rows, newest first, and one deed with its exact commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.views.fleet import Column, Row
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import ActionView, PodState
+    from bs4_console.tui.clock import Clock
+
+COLUMNS = (
+    Column("when", "WHEN", 8, 16, 100),
+    Column("state", "STATE", 10, 14, 97),
+    Column("who", "WHO", 6, 24, 99),
+    Column("what", "WHAT", 8, 34, 98),
+    Column("pod", "POD", 6, 18, 96),
+    Column("run", "RUN", 6, 22, 95),
+    Column("took", "TOOK", 4, 7, 40, "right"),
+    Column("detail", "WITH WHAT RESULT", 24, 0, 94),
+)
+#: State of an action -> (sign, word, role).
+_STATES = {
+    "done": ("✔", "done", "good"),
+    "failed": ("✖", "failed", "bad"),
+    "plan-changed": ("✖", "plan changed", "warn"),
+    "busy": ("✖", "busy", "warn"),
+    "refused": ("✖", "refused", "warn"),
+    "interrupted": ("▲", "interrupted", "warn"),
+}
+#: What was submitted beside these is shown with the deed.
+_SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbook", "incident"})
+
+
+def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
+    """Every action that a pod's journal holds; automatic ones and plans too. `key`: (pod, the action's key)."""
+    dated = [(action.accepted_t, _row(pod, action, clock)) for pod in pods for action in pod.ledger.actions.values()]
+    return [row for _, row in sorted(dated, key=lambda pair: (-pair[0], pair[1].key))]
+
+
+def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
+    sign, word, role = _STATES.get(action.state, ("…", action.state, "accent"))
+    cells: dict[str, Line] = {
+        "when": [(when(action.accepted_t, clock), "dim")],
+        "state": [(f"{sign} {word}", role)],
+        "who": [(action.who or "the agent", "")],
+        "what": [(what(action), "bold" if action.kind != "plan" else "")],
+        "pod": [(pod.name, "")],
+        "run": [(action.run or words.NONE, "" if action.run else "dim")],
+        "took": [(words.duration(action.updated_t - action.accepted_t), "dim")] if action.ended else [],
+        "detail": [(action.detail or _text(action), "")],
+    }
+    return Row((pod.name, action.key), 0, cells)
+
+
+def what(action: ActionView) -> str:
+    """playbook step-desync, plan step-desync, stop, launch, note."""
+    return f"{action.kind} {action.playbook}".strip()
+
+
+def when(t: float, clock: Clock) -> str:
+    """03:12:41 today, 11-19 03:12 before."""
+    then, now = time.localtime(t), time.localtime(clock.wall())
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M", then)
+
+
+def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
+    """One deed whole: who, what was asked for, each step with its command and how it went."""
+    head: Line = [(" ", ""), (what(action), "bold"), (f"  by {action.who or 'the agent'} on {pod.name}", "")]
+    if action.plan_hash:
+        head += [("  plan ", "dim"), (action.plan_hash[:16], "accent")]
+    made: list[Line] = [head]
+    asked = "  ".join(
+        f"{name} {value}" for name, value in action.body.items() if name not in _SHOWN_ELSEWHERE and value not in ("", None, [])
+    )
+    if asked:
+        made += fold(f"asked for: {asked}", width - 2, "dim", 3)
+    for number, step in enumerate(action.steps, 1):
+        sign, role = {"done": ("✔", "good"), "failed": ("✖", "bad"), "running": ("…", "accent"), "skipped": ("–", "dim")}.get(
+            step.state, ("○", "dim")
+        )
+        made.append([(f"   {sign} {number}. ", role), (step.title, "")])
+        if step.detail and len(step.title) + len(step.detail) + 10 < width:
+            made[-1].append((f"  {step.detail}", "dim"))
+        elif step.detail:
+            made += fold(step.detail, width - 2, "dim", 8)
+        if step.command:
+            made += fold(f"$ {step.command}", width - 2, "accent", 8)
+    if action.detail:
+        made += fold(action.detail, width - 2, "", 3)
+    return made
+
+
+def _text(action: ActionView) -> str:
+    """The words of a note, or how far a plan being carried out has come."""
+    if action.kind == "note":
+        return str(action.body.get("text", ""))
+    return next((step.title for step in action.steps if step.state == "running"), "")

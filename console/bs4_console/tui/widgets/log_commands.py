@@ -1,0 +1,109 @@
+"""The commands of a screen that has a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from bs4_console.core.log_filter import AND
+from bs4_console.tui.widgets.log_pane import LogPane
+from bs4_console.tui.words import count
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+LEVELS = {"all": 0, "info": 20, "warning": 30, "error": 40}
+
+
+class LogCommands:
+    """The screen gives `pane` and `ask`."""
+
+    pane: LogPane
+    ask: Callable[..., None]
+    _before: str | None = None
+    """The filter as it was when its prompt was opened."""
+
+    @property
+    def _app(self) -> ConsoleApp:
+        return cast("ConsoleApp", self.pane.app)
+
+    def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        pane = self.pane
+        if kind == "/":
+            pane.set_filter(text)
+        elif kind == "hide ":
+            kept = self._before or ""
+            pane.set_filter(AND.join(part for part in (kept, f"!{text}" if text else "") if part))
+        elif kind == "find ":
+            pane.find(text, final=final)
+        elif kind == "highlight " and (final or text):
+            pane.view.set_highlights([word for word in text.split(AND) if word])
+        elif kind == "go " and final and text:
+            pane.go(text)
+        pane.pulse()
+
+    def do_filter(self, args: str) -> None:
+        self._give("/", args, self.pane.view.filter_text)
+
+    def do_hide(self, args: str) -> None:
+        self._before = self.pane.view.filter_text
+        self._give("hide ", args, "")
+
+    def do_find(self, args: str) -> None:
+        self._give("find ", args, self.pane.view.find_text)
+
+    def do_highlight(self, args: str) -> None:
+        self._give("highlight ", args, AND.join(self.pane.view.highlights))
+
+    def do_go(self, args: str) -> None:
+        self._give("go ", args, "")
+
+    def _give(self, kind: str, args: str, now: str) -> None:
+        if args:
+            self.prompted(kind, args, final=True)
+        else:
+            self.ask(kind, now)
+
+    def do_next_match(self, args: str) -> None:
+        self._jump(1)
+
+    def do_previous_match(self, args: str) -> None:
+        self._jump(-1)
+
+    def _jump(self, direction: int) -> None:
+        if self.pane.view.find_text:
+            self.pane.next_match(direction)
+        else:
+            self._app.say(f"Nothing is being looked for; {self._app.keys['find']} starts.")
+        self.pane.pulse()
+
+    def do_follow(self, args: str) -> None:
+        self.pane.view.toggle_follow()
+        self.pane.pulse()
+
+    def do_fold(self, args: str) -> None:
+        self.pane.set_filter(fold=not self.pane.view.fold)
+        self.pane.pulse()
+
+    def do_level(self, args: str) -> None:
+        names = list(LEVELS)
+        now = next(i for i, name in enumerate(names) if LEVELS[name] == self.pane.view.floor)
+        self.pane.set_filter(floor=LEVELS[args if args in LEVELS else names[(now + 1) % len(names)]])
+        self.pane.pulse()
+
+    def do_bookmark(self, args: str) -> None:
+        self.pane.bookmark()
+        self.pane.pulse()
+
+    def do_next_bookmark(self, args: str) -> None:
+        self.pane.to_bookmark(1)
+
+    def do_previous_bookmark(self, args: str) -> None:
+        self.pane.to_bookmark(-1)
+
+    def do_expand(self, args: str) -> None:
+        self.pane.open_entry()
+
+    def do_copy_entry(self, args: str) -> None:
+        text = self.pane.entry_text()
+        self._app.copy("\n".join(text), f"Copied the entry, {count(len(text), 'line')}.")

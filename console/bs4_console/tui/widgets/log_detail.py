@@ -1,0 +1,93 @@
+"""One entry of a log over the whole screen: JSON laid out, a traceback whole, a line of any length in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+
+from bs4_console.core.log_text import clean, plain
+from bs4_console.tui.ink import Line, fold, spread
+from bs4_console.tui.screens.base import Question
+from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.words import count
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+#: Bytes of a long line that one page shows.
+PAGE_BYTES = 8 * 1024
+
+#: Gives the bytes of the line from an offset on; none at its end.
+Fetch = Callable[[int], Awaitable[bytes]]
+
+
+class LogDetail(Question[None]):
+    """`lines` are the entry as text. `fetch` is given for a line that is longer than what is held: `n` and `p` page through it."""
+
+    DEFAULT_CSS = """
+    LogDetail { align: center middle; }
+    LogDetail > Vertical { width: 94%; height: 90%; background: $surface; padding: 0 1; }
+    LogDetail #head, LogDetail #keys { height: 1; }
+    LogDetail VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,x,enter", "leave", "Close", show=False, id="detail.close"),
+        Binding("y", "copy", "Copy", show=False, id="detail.copy"),
+        Binding("n,right", "page(1)", "Next part", show=False, id="detail.next"),
+        Binding("p,left", "page(-1)", "Previous part", show=False, id="detail.previous"),
+        Binding("j", "line(1)", "Down", show=False, id="detail.down"),
+        Binding("k", "line(-1)", "Up", show=False, id="detail.up"),
+    ]
+
+    def __init__(self, title: str, lines: Sequence[str], fetch: Fetch | None = None) -> None:
+        super().__init__()
+        self.title_text, self.lines, self._fetch = title, list(lines), fetch
+        self.begin = 0
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Panel(id="head")
+            with VerticalScroll():
+                yield Panel(id="entry")
+            yield Panel(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(VerticalScroll).focus()
+
+    def tell(self) -> None:
+        width = max(20, self.query_one(VerticalScroll).size.width - 1)
+        where = f"bytes {self.begin:,} to {self.begin + PAGE_BYTES:,}" if self._fetch else count(len(self.lines), "line")
+        self.query_one("#head", Panel).show([spread([(self.title_text, "head")], [(where, "dim")], width)])
+        shown: list[Line] = []
+        for line in self.lines:
+            shown += fold(line or " ", width)
+        self.query_one("#entry", Panel).show(shown)
+        keys: Line = [("esc", "key"), (" closes  ", ""), ("y", "key"), (" copies all of it", "")]
+        if self._fetch:
+            keys += [("  n p", "key"), (" next and previous part of the line", "")]
+        self.query_one("#keys", Panel).show([keys])
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def action_copy(self) -> None:
+        cast("ConsoleApp", self.app).copy("\n".join(self.lines), "Copied the entry.")
+
+    def action_line(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        if self._fetch is not None:
+            cast("ConsoleApp", self.app).spawn("part of a line", self._turn(self._fetch, max(0, self.begin + by * PAGE_BYTES)))
+
+    async def _turn(self, fetch: Fetch, offset: int) -> None:
+        data = await fetch(offset)
+        if data or not offset:
+            self.begin = offset
+            self.lines = [plain(clean(data), PAGE_BYTES)]
+            self.tell()

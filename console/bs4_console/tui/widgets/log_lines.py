@@ -1,0 +1,90 @@
+"""How one line of a log looks: gutter, source, clock, level, and what is marked in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bs4_console.core.log_filter import REACH, compile_pattern
+from bs4_console.core.log_store import MARK
+from bs4_console.core.log_text import DEBUG, ERROR, SUCCESS, WARNING, present
+from bs4_console.tui.ink import Line
+
+#: torchrun's prefix and the clock, then the level word.
+_HEAD = re.compile(
+    r"^((?:\[[^\]\s]{1,20}\]:?)?\s*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?"
+    r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
+)
+#: Before each line: what points at it. A sign beside the colour, so that it is seen without colour too.
+POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
+
+
+def level_role(level: int | None) -> str:
+    if level is None:
+        return ""
+    if level >= ERROR:
+        return "bad"
+    if level >= WARNING:
+        return "warn"
+    return "good" if level == SUCCESS else ("dim" if level <= DEBUG else "accent")
+
+
+def for_text(pattern: str) -> re.Pattern[str]:
+    """The pattern that finds in shown text what the same one finds in a line's bytes."""
+    found = compile_pattern(pattern)
+    return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)
+
+
+@dataclass
+class Marks:
+    """What is marked within lines: `find` or the filter (one at a time), and words that stay marked."""
+
+    find: re.Pattern[str] | None = None
+    role: str = "hit"
+    words: list[re.Pattern[str]] = field(default_factory=list)
+
+    def apply(self, text: str, role: str) -> Line:
+        spans: list[tuple[int, int, str]] = []
+        for pattern, marked in [*([(self.find, self.role)] if self.find else []), *((word, "mark bold") for word in self.words)]:
+            spans += [(m.start(), m.end(), marked) for m in pattern.finditer(text[:REACH]) if m.end() > m.start()]
+        line: Line = []
+        at = 0
+        for begin, end, marked in sorted(spans):
+            if begin >= at:
+                line += [(text[at:begin], role), (text[begin:end], marked)]
+                at = end
+        return [*line, (text[at:], role)]
+
+
+def gutter(*, pointed: bool, bookmarked: bool) -> Line:
+    if pointed:
+        return [(BOTH if bookmarked else POINTED, "accent bold")]
+    return [(BOOKMARKED, "warn bold")] if bookmarked else [(" ", "")]
+
+
+def source_width(names: Sequence[str]) -> int:
+    return min(12, max(map(len, names))) + 1 if len(names) > 1 else 0
+
+
+def source_span(names: Sequence[str], source: int) -> Line:
+    width = source_width(names)
+    if not width:
+        return []
+    name = names[source] if source < len(names) else "?"
+    return [(f"{name[: width - 1]:<{width}}", "dim")]
+
+
+def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
+    """A line without its gutter and source; at most its first `reach` characters."""
+    if source == MARK:
+        return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
+    shown = present(raw, reach)
+    role = level_role(shown.level)
+    level = shown.level
+    rest_role = role if level is not None and level >= ERROR else ("dim" if level is not None and level <= DEBUG else "")
+    found = _HEAD.match(shown.text)
+    clock, word = (found[1] or "", found[2] or "") if found else ("", "")
+    times = f"×{folded + 1:,}"
+    more: Line = [(f" {times}" if word else f"{times} ", "accent bold")] if folded else []
+    return [(clock, "dim"), (word, role), *more, *marks.apply(shown.text[len(clock) + len(word) :], rest_role)]

@@ -1,0 +1,202 @@
+"""Finished logs are read in one pass and constant memory, and looking only at lines with the right words changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import random
+import re
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bs4_agent.detect import offline
+from bs4_agent.detect.engine import Engine
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.trainers import registry
+from bs4_console.core.playbooks import compile_all
+from tests.agent.detect.compiled import engine, library, playbook
+
+CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "incidents"
+
+SIGNATURES = (
+    playbook("plain", {"pattern": "^alpha failed"}),
+    playbook("levels", {"pattern": "beta failed", "levels": ["ERROR"]}),
+    playbook("near-above", {"pattern": "gamma failed", "near": {"pattern": "neighbour", "before": 3}}),
+    playbook("near-below", {"pattern": "gamma failed", "near": {"pattern": "neighbour", "after": 2}}),
+    playbook("lonely", {"pattern": "gamma failed", "near": {"pattern": "neighbour", "before": 2, "after": 2, "absent": True}}),
+    playbook("counted", {"pattern": "delta failed", "count": 3, "within": "5m"}),
+    playbook("cleared", {"pattern": "alpha failed", "cleared_by": "recovered"}),
+    playbook("counted-cleared", {"pattern": "delta failed", "count": 2, "cleared_by": "recovered"}),
+    playbook("after", {"pattern": "beta failed", "only_after": "neighbour"}),
+    playbook("not-after", {"pattern": "beta failed", "not_after": "recovered"}),
+    playbook("last", {"pattern": "alpha failed", "last": True}),
+    playbook("anycase", {"pattern": "(?i)epsilon failed"}),
+    playbook("either", {"pattern": "zeta (?:failed|broke down) twice|eta failed"}),
+)
+LIBRARY = library(*SIGNATURES)
+RULES = Engine(LIBRARY)._rules  # what is made of the words is made once
+
+
+def fresh(live=False):
+    watch = Engine(LIBRARY, live=live)
+    watch._rules = RULES
+    return watch
+
+
+WORDS = ["alpha failed", "beta failed", "gamma failed", "delta failed", "neighbour", "recovered", "EPSILON Failed", "zeta broke down twice",
+         "alpha", "failed", "", " ", "Step 4 | and so on", "Traceback (most recent call last):"]  # fmt: skip
+TEXT = st.one_of(st.sampled_from(WORDS), st.text('abé\\"{}\t\x00', max_size=6))
+#: Seconds to the next line; -1: a clock that is none.
+CLOCK = st.builds("@{}@".format, st.sampled_from([0, 1, 59, 200, 3600, 20_000, -1]))
+LEVEL = st.sampled_from(["INFO", "ERROR", "WARNING"])
+LINE = st.one_of(
+    TEXT,
+    st.builds("{} {} {}".format, CLOCK, LEVEL, TEXT),
+    st.builds("\x1b[31m{} {} \x1b[0m{}\x1b[1m".format, CLOCK, LEVEL, TEXT),
+    st.builds('{{"timestamp": "2026-08-21T{}", "level": "{}", "message": "x {}\\nalpha failed"}}'.format, CLOCK, LEVEL,
+              st.sampled_from(WORDS)),
+    st.builds("10%|#  | 1/10 [00:01<00:09]\r{}".format, TEXT),
+    st.builds("[rank{}]: {}".format, st.integers(0, 9), TEXT),
+)  # fmt: skip
+
+
+def timed(lines):
+    """The lines with clocks that go on as clocks do, over midnights too."""
+    now = 80_000
+
+    def clock(match):
+        nonlocal now
+        step = int(match.group(1))
+        now += max(step, 0)
+        return "24:00:00" if step < 0 else f"{now // 3600 % 24:02}:{now // 60 % 60:02}:{now % 60:02}"
+
+    return [re.sub("@(-?[0-9]+)@", clock, line) for line in lines]
+
+
+def _read(watch, data, source="trainer", thorough=False):
+    facts = offline.log_facts(io.BytesIO(data), "x.log", source, "prime-rl", watch, thorough=thorough)
+    made = watch.evaluate(offline.as_facts([facts], watch), complete=True)
+    return [dataclasses.asdict(t.finding) for t in made], facts
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """Makes engines with all shipped rules; the words are put together once."""
+    playbooks = list(Library(compile_all()))
+    rules = Engine(playbooks)._rules
+
+    def make():
+        watch = Engine(playbooks, live=False)
+        watch._rules = rules
+        return watch
+
+    return make
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(LINE, max_size=40), st.booleans(), st.sampled_from([64, 300, 1 << 20]))
+def test_the_shortcut_finds_the_same(lines, ends, block):
+    data = ("\n".join(timed(lines)) + ("\n" if ends else "")).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bs4_agent.detect.reading._BLOCK", block)
+        quick, facts = _read(fresh(), data)
+        thorough, same = _read(fresh(), data, thorough=True)
+    assert quick == thorough
+    assert facts.events == same.events
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(LINE, max_size=40))
+def test_live_and_finished_give_the_same(lines):
+    """The same lines fed one by one as they are written; places differ (streams have cursors), all else is equal."""
+    data = "".join(line + "\n" for line in timed(lines)).encode()
+    offline_found, facts = _read(fresh(), data)
+    trainer, live = registry.get("prime-rl"), fresh(live=True)
+    offset = 0
+    for number, raw in enumerate(re.findall(rb"[^\n]*\n", data), 1):
+        place = {"source": "trainer", "stream": "", "cursor": "", "file": "x.log", "offset": offset, "line": number, "text": ""}
+        live.feed("", 1, "prime-rl", "trainer", trainer.parse_line("trainer", raw), place)
+        offset += len(raw)
+    now = dataclasses.replace(offline.as_facts([facts]), now_m=time.monotonic())
+    found = [dataclasses.asdict(t.finding) for t in live.evaluate(now, complete=True)]
+    key = lambda item: item["failure"]  # noqa: E731
+    assert sorted(found, key=key) == sorted(offline_found, key=key)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the shared corpus")
+def test_the_shortcut_finds_the_same_in_real_logs(shipped):
+    sources = dict(line.split("\t")[0:4:3] for line in (CORPUS / "labels.tsv").read_text().splitlines()[1:])
+    for name, source in sources.items():
+        data = (CORPUS / name).read_bytes()
+        quick, _ = _read(shipped(), data, source)
+        thorough, _ = _read(shipped(), data, source, thorough=True)
+        assert quick == thorough, name
+
+
+def test_the_shortcut_finds_the_same_with_every_shipped_rule(shipped):
+    """Lines made of the words that the shipped rules need, in every source."""
+    rng = random.Random(5)
+    words = sorted(
+        {w.removeprefix("(?i)") for p in Library(compile_all()) for s in p.signatures for needs in s["needs"].values() for w in needs}
+    )
+    for source in ("trainer", "orchestrator", "inference", "launcher", "env-x", "kernel", "ssh", "sync", "wandb"):
+        lines = []
+        for number in range(1200):
+            text = " ".join(rng.sample(words, 2)) if number % 2 else rng.choice(words) + rng.choice(["", ": 7", " (x)"])
+            lines.append(rng.choice(["", f"12:{number // 60:02}:{number % 60:02} ERROR ", "12:00:00 INFO "]) + text)
+        data = "\n".join(lines).encode()
+        assert _read(shipped(), data, source)[0] == _read(shipped(), data, source, thorough=True)[0]
+
+
+ODD = {
+    "ten megabytes without a newline": b"x" * 10_000_000,
+    "and a failure behind them": b"12:00:00 INFO " + b"y" * 10_000_000 + b"\n12:00:01 ERROR alpha failed\n",
+    "nothing but zeros": b"\0" * 300_000 + b"\nalpha failed\n",
+    "no UTF-8": b"\xff\xfe\xc3(" * 50_000 + b"\nalpha failed\xff\n",
+    "escapes without end": b"\x1b]0;" + b"\x1b[" * 50_000 + b"\nalpha failed\n",
+    "ten thousand braces": b"{" * 10_000 + b"\nalpha failed\n",
+    "carriage returns": b"50%|##\r" * 50_000 + b"\ralpha failed\n",
+    "blank lines": b"\n" * 200_000 + b"alpha failed\n",
+    "a rule's words a hundred thousand times": b"alpha failed " * 100_000 + b"\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_bytes_do_no_harm(name):
+    started = time.process_time()
+    found, _ = _read(fresh(), ODD[name])
+    assert time.process_time() - started < 10
+    expected = [] if name.startswith("ten megabytes") else ["alpha"]
+    assert [item["summary"][:5].strip("\ufffd") for item in found if item["failure"] == "levels"] == []
+    assert [item["evidence"][0]["text"][:5] for item in found if item["failure"] == "plain"][: len(expected)] == expected
+
+
+def test_places_are_exact_behind_an_endless_line():
+    data = ODD["and a failure behind them"]
+    (place,) = [item["evidence"][0] for item in _read(engine(playbook("p", {"pattern": "alpha failed"})), data)[0]]
+    assert (place["offset"], place["line"]) == (data.index(b"12:00:01"), 2)
+
+
+def test_memory_stays_what_it_is():
+    """A pipe of 12 MB of which every other line is a finding, and a block is one."""
+
+    class Pipe(io.RawIOBase):
+        left = 13
+
+        def read(self, size=-1):
+            self.left -= 1
+            return (b"12:00:00   ERROR alpha failed\n" * 200 + b"12:00:01 INFO all is well\n" * 38_000) if self.left else b""
+
+    watch = fresh()
+    tracemalloc.start()
+    facts = offline.log_facts(Pipe(), "-", "trainer", "prime-rl", watch)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    found = watch.evaluate(offline.as_facts([facts], watch), complete=True)
+    assert [t.finding.count for t in found if t.finding.failure == "plain"] == [2_400]
+    assert peak < 9_000_000

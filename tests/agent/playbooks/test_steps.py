@@ -1,0 +1,472 @@
+"""The typed steps on real files, sockets and processes: what they confirm and refuse, and that doing them twice does nothing twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bs4_agent.book import Book
+from bs4_agent.detect.facts import GpuFacts, RunFacts, Side
+from bs4_agent.errors import NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_agent.journal import Journal
+from bs4_agent.playbooks import plan as plans
+from bs4_agent.playbooks import ports, sharedmemory
+from bs4_agent.playbooks.compiled import Library, Playbook
+from bs4_agent.playbooks.runner import Runner
+from bs4_agent.playbooks.steps import STEPS
+from bs4_agent.playbooks.verify import VERIFIERS
+from bs4_agent.playbooks.world import Context
+from bs4_agent.runs.model import Member
+from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.trainers.base import Checkpoint
+from bs4_console.core.playbooks import compile_all, lint
+from tests.agent.facts import healthy, identity, layout, member, spec
+
+KEY = "01J00000000000000000000000"
+CONFIG = """# what we train
+max_steps = 100
+
+[ckpt] # often
+interval = 5
+keep_interval = 50
+"""
+
+
+class Died(BaseException):
+    """The agent was killed: nothing may catch it."""
+
+
+class World:
+    """One run on real files; what steps do to it is written down."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.layout = layout(root / "outputs")
+        self.spec = spec(config=Path("rl.toml"), cwd=root, output_dir=root / "outputs")
+        (root / "outputs").mkdir()
+        (root / "rl.toml").write_text(CONFIG)
+        self.checkpoints: list[Checkpoint] = []
+        self.state, self.steps, self.attempt = "ended", 0, 1
+        self.holders: list[ports.PortHolder] = []
+        self.left: list[Member] = []
+        self.ended: list[object] = []
+        self.moved: list[tuple[str, bool]] = []
+        self.notes: list[tuple[str, str]] = []
+        self.soft, self.hard = 1024, 65536
+        self.healthy = False
+        self.shm = root / "shm"
+        self.shm.mkdir()
+
+    def run_facts(self, run: str) -> RunFacts:
+        return dataclasses.replace(
+            healthy(layout=self.layout, spec=self.spec, attempt=self.attempt),
+            state=self.state, trainer_side=Side(self.steps or None, 1.0, self.steps), checkpoints=self.checkpoints,
+        )  # fmt: skip
+
+    def gpu_facts(self) -> GpuFacts:
+        return GpuFacts()
+
+    def port_holders(self, run):
+        return self.holders
+
+    def leftovers(self, run):
+        return self.left
+
+    def end(self, targets, say):
+        self.ended += targets
+        return "ended"
+
+    def trash(self, run, path, key, *, everything=False):
+        target = self.root / "trash" / path.parent.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.moved.append((path.name, everything))
+        return path.rename(target)
+
+    def server_answers(self, run):
+        return self.healthy
+
+    def shared_memory(self):
+        return self.shm
+
+    def nofile(self, run):
+        return self.soft
+
+    def hard_nofile(self):
+        return self.hard
+
+    def set_nofile(self, run, limit):
+        self.soft = limit
+
+    def note(self, run, text, key):
+        self.notes.append((text, key))
+
+    def noted(self, run, text, key):
+        return (text, key) in self.notes
+
+    def stop_command(self, run):
+        return "kill"
+
+    def command(self, spec):
+        return ["rl"]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def context(world: World) -> Context:
+    return Context(world, "demo", KEY, None)
+
+
+def carry_out(world: World, kind: str, parameters: dict) -> str:
+    step, where = STEPS[kind], context(world)
+    planned = step.plan(where, parameters)
+    assert planned is not None
+    assert not step.done(where, planned)
+    said = step.act(where, planned, step.check(where, planned), lambda text: None)
+    assert step.done(where, planned), "doing it once is enough"
+    return said
+
+
+# edit_config
+
+
+def test_a_config_keeps_its_comments_and_its_old_bytes_go_to_the_trash(world: World) -> None:
+    carry_out(world, "edit_config", {"set": {"ckpt.keep_last": 3, "log.level": "info"}, "unset": ["ckpt.keep_interval"]})
+    text = (world.root / "rl.toml").read_text()
+    assert "# what we train" in text
+    assert "[ckpt] # often" in text
+    assert "keep_last = 3" in text
+    assert "keep_interval" not in text
+    assert 'level = "info"' in text
+    kept = world.root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml"
+    assert kept.read_text() == CONFIG
+
+
+def test_a_config_that_somebody_touched_since_is_left_alone(world: World) -> None:
+    step, where = STEPS["edit_config"], context(world)
+    planned = step.plan(where, {"set": {"ckpt.keep_last": 3}})
+    (world.root / "rl.toml").write_text(CONFIG + "seed = 1\n")
+    with pytest.raises(PlanChanged, match="was changed since"):
+        step.check(where, planned)
+
+
+def test_what_a_config_says_already_needs_no_step(world: World) -> None:
+    assert STEPS["edit_config"].plan(context(world), {"set": {"ckpt.interval": 5}, "unset": ["ckpt.keep_last"]}) is None
+    assert STEPS["edit_config"].plan(context(world), {"set": {"ckpt.interval": 9}, "for": ["verl"]}) is None
+
+
+def test_an_edit_that_the_command_line_hides_is_refused(world: World) -> None:
+    world.spec = dataclasses.replace(world.spec, overrides=("--ckpt.keep-last", "9"))
+    with pytest.raises(NotApplicable, match="command line sets ckpt"):
+        STEPS["edit_config"].plan(context(world), {"set": {"ckpt.keep_last": 3}})
+
+
+@pytest.mark.parametrize("text", ["max_steps = \n", "ckpt = 5\n"])
+def test_what_is_no_toml_or_no_table_is_a_persons(world: World, text: str) -> None:
+    (world.root / "rl.toml").write_text(text)
+    with pytest.raises(NotApplicable, match="by hand"):
+        STEPS["edit_config"].plan(context(world), {"set": {"ckpt.keep_last": 3}})
+
+
+def test_a_linked_config_is_not_replaced(world: World) -> None:
+    (world.root / "rl.toml").rename(world.root / "real.toml")
+    (world.root / "rl.toml").symlink_to("real.toml")
+    with pytest.raises(Refused):
+        carry_out(world, "edit_config", {"set": {"ckpt.keep_last": 3}})
+
+
+def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, where = STEPS["edit_config"], context(world)
+    planned = step.plan(where, {"set": {"ckpt.keep_last": 3}})
+
+    def die(*words):
+        raise Died
+
+    monkeypatch.setattr(os, "replace", die)
+    with pytest.raises(Died):
+        step.act(where, planned, step.check(where, planned), lambda text: None)
+    monkeypatch.undo()
+    assert (world.root / "rl.toml").read_text() == CONFIG, "whole at every instant"
+    assert not step.done(where, planned)
+    step.act(where, planned, step.check(where, planned), lambda text: None)
+    assert "keep_last = 3" in (world.root / "rl.toml").read_text()
+
+
+# move_files
+
+
+def set_of(world: World, step: int, complete: bool = True) -> Checkpoint:
+    directories = {"trainer": world.layout.trainer_checkpoints / f"step_{step}"}
+    directories["orchestrator"] = world.layout.orchestrator_checkpoints / f"step_{step}"
+    for path in directories.values():
+        path.mkdir(parents=True)
+        (path / "data").write_text("x")
+    return Checkpoint(step, directories, () if complete else ("trainer",), complete, 2, 0.0, directories)
+
+
+def test_the_step_that_could_not_be_loaded_goes_aside_and_an_older_one_is_resumed(world: World) -> None:
+    world.checkpoints = [set_of(world, 5), set_of(world, 10)]
+    world.spec = dataclasses.replace(world.spec, resume=10)
+    assert plans.previous(world.run_facts("demo")) == 5
+    carry_out(world, "move_files", {"select": "corrupt-checkpoint"})
+    assert world.moved == [("step_10", True), ("step_10", True)]
+    assert (world.layout.trainer_checkpoints / "step_5").is_dir()
+
+
+@pytest.mark.parametrize("change", ["made-steps", "no-resume", "runs", "only-one"])
+def test_a_checkpoint_is_corrupt_only_by_the_runs_own_proof(world: World, change: str) -> None:
+    world.checkpoints = [set_of(world, 5), set_of(world, 10)] if change != "only-one" else [set_of(world, 10)]
+    world.spec = dataclasses.replace(world.spec, resume=None if change == "no-resume" else 10)
+    world.steps, world.state = (3 if change == "made-steps" else 0), ("running" if change == "runs" else "ended")
+    with pytest.raises(NotApplicable):
+        STEPS["move_files"].plan(context(world), {"select": "corrupt-checkpoint"})
+    assert world.moved == []
+
+
+def test_torn_steps_move_and_complete_ones_below_stay(world: World) -> None:
+    world.checkpoints = [set_of(world, 5, complete=False), set_of(world, 10), set_of(world, 15, complete=False)]
+    step, where = STEPS["move_files"], context(world)
+    planned = step.plan(where, {"select": "torn-checkpoint"})
+    assert {Path(t["path"]).name for t in step.check(where, planned)} == {"step_15"}
+    with pytest.raises(PlanChanged, match="more than 1"):
+        step.plan(where, {"select": "torn-checkpoint", "limit": 1})
+
+
+def test_broadcasts_without_their_marker_move(world: World) -> None:
+    for number, marked in ((4, True), (6, False)):
+        directory = world.layout.broadcasts / f"step_{number}"
+        directory.mkdir(parents=True)
+        if marked:
+            (directory / "STABLE").touch()
+    carry_out(world, "move_files", {"select": "partial-broadcast"})
+    assert world.moved == [("step_6", False)]
+
+
+def test_a_rejection_note_moves_and_without_one_there_is_no_step(world: World) -> None:
+    assert STEPS["move_files"].plan(context(world), {"select": "rejection-note"}) is None
+    note = world.layout.run_dir / "configs" / "error.txt"
+    note.parent.mkdir(parents=True)
+    note.write_text("no")
+    carry_out(world, "move_files", {"select": "rejection-note"})
+    assert not note.exists()
+
+
+def test_shared_memory_that_nobody_has_open_goes_to_disk_and_what_is_used_stays(world: World) -> None:
+    dead, used = world.shm / "psm_dead", world.shm / "psm_used"
+    dead.write_bytes(b"dead" * 100)
+    used.write_bytes(b"used")
+    with used.open("rb"):
+        assert sharedmemory.stale(world.shm) == [dead]
+        carry_out(world, "move_files", {"select": "stale-shm"})
+    assert used.exists()
+    assert not dead.exists()
+    kept = world.root / ".bs4" / "demo" / "trash" / KEY / "shm" / "psm_dead"
+    assert kept.read_bytes() == b"dead" * 100
+
+
+def test_where_a_process_cannot_be_looked_at_nothing_counts_as_unused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (world.shm / "psm_dead").write_bytes(b"x")
+    monkeypatch.setattr(sharedmemory, "_in_use", lambda root: None)
+    assert sharedmemory.stale(world.shm) == []
+
+
+# end_port_holder
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def test_a_listener_is_found_with_its_process(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    found = ports.listening({port})
+    assert list(found.values()) == [port]
+    assert ports.openers(found, [os.getpid(), 1])[next(iter(found))][0] in (1, os.getpid())
+    listener.close()
+    assert ports.listening({port}) == {}
+
+
+def holder(pid: int, dead_run: str | None, run: str | None = None) -> ports.PortHolder:
+    return ports.PortHolder(8000, identity(pid), ("vllm-router",), run, dead_run, same_user=True)
+
+
+def test_what_a_dead_run_left_on_the_port_is_named_by_identity(world: World) -> None:
+    world.holders, world.left = [holder(50, "old")], [member(50, "router"), member(51, "engine")]
+    planned = STEPS["end_port_holder"].plan(context(world), {})
+    assert [(t["pid"], t["dead_run"]) for t in planned.targets] == [(50, "old"), (51, "old")]
+    assert "kill -TERM 50 51" in planned.command
+
+
+def test_a_port_that_somebody_else_holds_is_left_to_a_person(world: World) -> None:
+    world.holders = [holder(50, None)]
+    with pytest.raises(NotApplicable, match="pid 50 vllm-router"):
+        STEPS["end_port_holder"].plan(context(world), {})
+    world.holders = [ports.PortHolder(8000, None)]
+    with pytest.raises(NotApplicable, match="cannot be seen"):
+        STEPS["end_port_holder"].plan(context(world), {})
+
+
+def test_a_free_port_or_the_runs_own_server_needs_no_step(world: World) -> None:
+    assert STEPS["end_port_holder"].plan(context(world), {}) is None
+    world.holders = [holder(50, None, run="demo")]
+    assert STEPS["end_port_holder"].plan(context(world), {}) is None
+
+
+def test_a_holder_that_is_no_leftover_any_more_ends_the_plan(world: World) -> None:
+    import bs4_agent.identity as identities
+
+    own = identities.Identity.of(os.getpid())
+    world.holders = [ports.PortHolder(8000, own, ("x",), None, "old", same_user=True)]
+    world.left = [dataclasses.replace(member(1, "router"), identity=own)]
+    planned = STEPS["end_port_holder"].plan(context(world), {})
+    world.left = []
+    with pytest.raises(PlanChanged, match="no leftover of old any more"):
+        STEPS["end_port_holder"].check(context(world), planned)
+    assert world.ended == []
+
+
+# set_limit, wait_until, probe, notify
+
+
+def test_a_limit_is_raised_once_and_never_above_the_hard_one(world: World) -> None:
+    carry_out(world, "set_limit", {"nofile": 65536})
+    assert world.soft == 65536
+    assert STEPS["set_limit"].plan(context(world), {"nofile": 65536}) is None
+    assert STEPS["set_limit"].plan(context(world), {"nofile": 131072}) is None, "as high as it can be"
+    world.soft = world.hard = 1024
+    with pytest.raises(NotApplicable, match="hard limit of open files is 1024"):
+        STEPS["set_limit"].plan(context(world), {"nofile": 65536})
+
+
+def test_waiting_ends_with_the_condition_or_says_what_to_do(world: World) -> None:
+    step, where = STEPS["wait_until"], context(world)
+    world.holders = [holder(50, None)]
+    planned = step.plan(where, {"condition": "port-free", "within": "0.1s"})
+    with pytest.raises(StepFailed, match="ss -ltnp"):
+        step.act(where, planned, [], lambda text: None)
+    world.holders = []
+    assert step.done(where, planned)
+    disk = step.plan(where, {"condition": "disk-free", "percent": 99, "within": "1m"})
+    assert disk.parameters == {"condition": "disk-free", "percent": 99, "within": 60.0}
+    assert step.done(where, disk)
+
+
+def test_a_probe_asks_and_a_dead_server_ends_the_plan(world: World) -> None:
+    step, where = STEPS["probe"], context(world)
+    planned = step.plan(where, {"what": "server", "within": "0.1s"})
+    with pytest.raises(StepFailed, match="read its log"):
+        step.act(where, planned, [], lambda text: None)
+    world.healthy = True
+    assert step.act(where, planned, [], lambda text: None) == "it answers"
+
+
+def test_a_note_is_written_once(world: World) -> None:
+    carry_out(world, "notify", {"text": "look at the disk"})
+    assert world.notes == [("look at the disk", KEY)]
+
+
+# verify
+
+
+def test_continuing_counts_new_steps_only(world: World) -> None:
+    world.state, world.steps = "running", 40
+    verdict = VERIFIERS["steps_continue"](world, "demo", 1, {"count": 2, "within": 0.3}, lambda text: None)
+    assert not verdict.recovered
+    looks = iter(range(40, 60))
+    facts = world.run_facts
+    world.run_facts = lambda run: (setattr(world, "steps", next(looks)), facts(run))[1]
+    assert VERIFIERS["steps_continue"](world, "demo", 1, {"count": 2, "within": 5}, lambda text: None).recovered
+
+
+def test_room_without_progress_is_no_recovery_and_neither_is_the_other(world: World) -> None:
+    world.state = "running"
+    stuck = VERIFIERS["disk_below"](world, "demo", 1, {"percent": 99, "count": 1, "within": 0.3}, lambda text: None)
+    assert not stuck.recovered
+    looks = iter(range(100))
+    facts = world.run_facts
+    world.run_facts = lambda run: (setattr(world, "steps", next(looks)), facts(run))[1]
+    full = VERIFIERS["disk_below"](world, "demo", 1, {"percent": 1, "count": 1, "within": 5}, lambda text: None)
+    assert not full.recovered
+    assert "still" in full.detail
+
+
+# the rule for every playbook
+
+
+def test_every_relaunch_archives_and_moves_before_it(tmp_path: Path) -> None:
+    source = next(Path(lint.__code__.co_filename).parents[3].glob("playbooks/*/step-desync.yaml"))
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    text = source.read_text()
+    (folder / "step-desync.yaml").write_text(text)
+    assert lint(tmp_path)[1] == []
+    for line in ("  - stop_run:\n", "  - archive_logs:\n", "  - move_steps:\n"):
+        (folder / "step-desync.yaml").write_text(text.replace(line, ""))
+        (problem,) = lint(tmp_path)[1]
+        assert line.strip(" -:\n") in problem.message
+
+
+def test_every_step_of_the_schema_is_one_of_the_agents() -> None:
+    from bs4_console.core.playbooks import schema
+
+    assert set(schema()["properties"]["fix"]["items"]["properties"]) == set(STEPS)
+    assert set(schema()["properties"]["verify"]["properties"]) == set(VERIFIERS)
+    used = {kind for playbook in Library(compile_all()) for kind, _ in playbook.fix}
+    assert used <= set(STEPS)
+
+
+# all of them under a kill at every instant that is journalled
+
+
+def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
+    compiled = {
+        "id": "sick", "title": "t", "family": "f", "role": "root", "severity": "info", "danger": "move", "where": "pod",
+        "applies": ["any"],
+        "fix": [
+            {"edit_config": {"set": {"ckpt.keep_last": 3}}},
+            {"move_files": {"select": "corrupt-checkpoint"}},
+            {"set_limit": {"nofile": 4096}},
+            {"notify": {"text": "done so far"}},
+        ],
+        "verify": {"steps_continue": {"count": 0, "within": 1}},
+    }  # fmt: skip
+    deaths = 0
+    while True:
+        root = tmp_path / str(deaths)
+        root.mkdir()
+        world = World(root)
+        world.checkpoints = [set_of(world, 5), set_of(world, 10)]
+        world.spec = dataclasses.replace(world.spec, resume=10)
+        made = plans.make(world, Playbook.from_dict(compiled), "demo", KEY)
+        diary = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
+        count = 0
+
+        def record(type_, *, sync=False, _diary=diary, _limit=deaths, **fields):
+            nonlocal count
+            _diary.append(type_, sync=sync, **fields)
+            count += 1
+            if count > _limit:
+                raise Died
+
+        try:
+            Runner(world, record, KEY, made).run()
+            break
+        except Died:
+            pass
+        again = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
+        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), f"after a death at record {deaths}"
+        assert world.moved == [("step_10", True), ("step_10", True)], f"after a death at record {deaths}"
+        assert world.notes == [("done so far", KEY)]
+        assert "keep_last = 3" in (root / "rl.toml").read_text()
+        assert (root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml").read_text() == CONFIG
+        deaths += 1
+    assert deaths >= 9

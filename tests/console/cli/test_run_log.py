@@ -1,0 +1,131 @@
+"""The run log as commands, without any pod; and the record that a run kept itself, from a recorded pod."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_console.cli.main import main
+from bs4_console.demo import recording
+
+DOCUMENT = """# Training Runs Log
+
+## Active Runs
+
+### Run: parrot-v1 (2026-01-02) - RUNNING
+
+- **Model**: example/parrot-8b
+- **Pod**: 1x H100 ($1.25/hr)
+- **Current Step**: 80
+
+#### Incident: Engine died
+
+It was gone.
+"""
+
+
+class Console:
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self._capsys = root, capsys
+        self.err = ""
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        assert main([*words]) == code
+        out, self.err = self._capsys.readouterr()
+        return out
+
+    def json(self, *words: str, code: int = 0) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self(*words, "--json", code=code))
+        return told
+
+
+@pytest.fixture
+def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name.lower()))
+    (tmp_path / "runs.md").write_text(DOCUMENT)
+    return Console(tmp_path, capsys)
+
+
+def test_in_and_out(console: Console) -> None:
+    assert console.json("runs", "import", str(console.root / "runs.md"))["added"] == ["parrot-v1"]
+    (run,) = console.json("runs", "list")["runs"]
+    assert (run["name"], run["state"], run["model"], run["price"], run["step"]) == ("parrot-v1", "running", "example/parrot-8b", 1.25, 80)
+    assert [i["title"] for i in run["incidents"]] == ["Engine died"]
+    assert "parrot-v1" in console("runs", "list")
+    console("runs", "export", str(console.root / "out.md"))
+    assert (console.root / "out.md").read_text() == DOCUMENT
+    console("runs", "export", str(console.root / "out.md"), code=4)
+    assert "--force" in console.err
+    console("runs", "note", "parrot-v1", "Profile first", "--lesson", "--price", "2")
+    shown = console("runs", "show", "parrot-v1")
+    assert "lesson    Profile first" in shown
+    assert "Engine died" in shown
+    assert "Profile first" in console.json("runs", "export")["markdown"]
+
+
+def test_eta_and_cost(console: Console) -> None:
+    console("runs", "import", str(console.root / "runs.md"))
+    console("runs", "eta", "parrot-v1", code=2)
+    assert "--pace" in console.err
+    told = console.json("runs", "eta", "parrot-v1", "--pace", "180", "--max-steps", "100")
+    assert [(m["step"], m["seconds"]) for m in told["milestones"]] == [(100, 3600.0)]
+
+
+def test_what_cannot_be_done_is_said(console: Console) -> None:
+    for words, said in (
+        (["show", "nobody"], "runs list"),
+        (["note", "nobody", "x"], "runs list"),
+        (["import", str(console.root / "none.md")], "no file"),
+        (["bench", str(console.root / "runs.md"), "100=x"], "pass_rate"),
+    ):
+        console("runs", *words, code=2)
+        assert said in console.err
+    (console.root / "bytes.md").write_bytes(b"\xff\xfe")
+    console("runs", "import", str(console.root / "bytes.md"), code=2)
+    console("--read-only", "runs", "import", str(console.root / "runs.md"), code=4)
+    assert not (console.root / "data" / "runlog.json").exists()
+
+
+def test_judged(console: Console) -> None:
+    for name, rate in (("base", 0.4), ("100", 0.47), ("500", 0.45)):
+        (console.root / f"{name}.json").write_text(json.dumps({"pass_rate": rate}))
+    at = console.root
+    told = console.json("runs", "bench", f"{at}/base.json", f"100={at}/100.json", f"500={at}/500.json", code=1)
+    assert [(v["step"], v["word"]) for v in told["verdicts"]] == [(100, "on-track"), (500, "behind")]
+    (at / "eval.log").write_text("Malformed tool arguments from model: Unterminated string starting at: line 1 column 10\n")
+    assert console.json("runs", "truncation", f"{at}/eval.log", code=1)["word"] == "truncated"
+
+
+def test_a_run_keeps_its_own_record(console: Console) -> None:
+    """From the journal and the steps that were mirrored, the pod long gone."""
+    source = Path(recording.__file__).parent / "pod"
+    shutil.copytree(source, console.root / "data" / "pods" / "pod-a")
+    (listed,) = console.json("runs", "list")["runs"]
+    assert (listed["name"], listed["pod"], listed["source"]) == ("practice", "pod-a", "pod-a")
+    run = console.json("runs", "show", "practice")["run"]
+    assert run["attempts"]
+    assert run["incidents"]
+    assert run["step"] > 0
+    console("runs", "note", "practice", "It hung", "--price", "3.60")
+    told = console.json("runs", "eta", "practice", "--max-steps", "1000")
+    assert told["price"] == 3.6
+    assert told["pace_s"] > 0
+    assert told["cost_so_far"] >= 0
+    console("runs", "status", "practice", "--append", str(console.root / "STATUS.md"))
+    assert (console.root / "STATUS.md").read_text().startswith("## 20")
+    assert "**Health**" in console("runs", "status", "practice")
+    text = console.json("runs", "export")["markdown"]
+    assert "### Run: practice (" in text
+    assert run["incidents"][0]["title"] in text
+    assert "It hung" in text
+    (console.root / "mine.md").write_text(text)
+    console("runs", "import", str(console.root / "mine.md"))
+    assert console.json("runs", "export")["markdown"] == text
+    console("runs", "import", str(console.root / "runs.md"))
+    rows = console.json("runs", "compare", "practice", "parrot-v1")["rows"]
+    assert {"key": "price", "values": [3.6, 1.25], "differs": True} in rows

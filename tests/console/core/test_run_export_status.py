@@ -1,0 +1,40 @@
+"""STATUS.md entries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bs4_console.core import run_export_status as status
+from bs4_console.core.run_record import Incident, RunRecord
+
+NOW = 1_767_225_600.0  # 2026-01-01 00:00 UTC
+
+
+def test_an_entry_has_the_six_points() -> None:
+    run = RunRecord("a", "RUNNING", step=99, max_steps=1000, pace_s=220.0, reward=0.5, incidents=[Incident("Engine\ndied", state="open")])
+    text = status.entry(run, NOW)
+    assert text.startswith("## 2026-01-01 00:00 UTC\n\n- **Step**: 99 of 1000\n- **Health**: Degraded\n")
+    assert [line.split("**")[1] for line in text.splitlines() if line.startswith("- ")] == [
+        *("Step", "Health", "Progress", "Stability", "Performance", "Notes")
+    ]
+    assert "time left 2d 07h" in text
+    assert "- **Notes**: Engine died\n" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "health"), [("RUNNING", "Healthy"), ("FINISHED", "Healthy"), ("STARTING", "Degraded"), ("FAILED", "Down"), ("STOPPED", "Down")]
+)
+def test_health(word: str, health: str) -> None:
+    assert f"**Health**: {health}" in status.entry(RunRecord("a", word), NOW)
+
+
+@pytest.mark.parametrize("before", ["", "# Status", "# Status\n", "# Status\n\n"])
+def test_what_others_wrote_stays(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "STATUS.md"
+    if before:
+        path.write_text(before)
+    status.append(path, "## one\n\n")
+    status.append(path, "## two\n\n")
+    assert path.read_text() == (f"{before.rstrip()}\n\n" if before else "") + "## one\n\n## two\n\n"

@@ -1,0 +1,59 @@
+"""Offline W&B runs: found by their files, uploaded by a real program that stands in for wandb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bs4_console.cli.main import main
+from bs4_console.core import run_import_wandb
+from bs4_console.core.errors import NotApplicableError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, synced in (("20260105_101500-bbb", False), ("20260104_101500-aaa", True)):
+        directory = tmp_path / "run" / "wandb" / f"offline-run-{name}"
+        directory.mkdir(parents=True)
+        record = directory / f"run-{name[-3:]}.wandb"
+        record.write_bytes(b":W&B\0\0\0")
+        if synced:
+            record.with_name(record.name + ".synced").touch()
+    (tmp_path / "run" / "wandb" / "offline-run-20260106_101500-ccc").mkdir()  # nothing was recorded
+    (tmp_path / "run" / "wandb" / "run-20260106_101500-ddd").mkdir()  # online
+    return tmp_path
+
+
+def _wandb(directory: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    program = directory / "bin" / "wandb"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {directory}/told\nexit {code}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+
+def test_found(root: Path) -> None:
+    one, two = run_import_wandb.find(root)
+    assert [(r.id, r.bytes, r.synced) for r in (one, two)] == [("aaa", 7, True), ("bbb", 7, False)]
+    assert two.argv == ["wandb", "sync", str(root / "run/wandb/offline-run-20260105_101500-bbb")]
+
+
+def test_only_what_is_not_synced_is_uploaded(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    _wandb(root, monkeypatch, 0)
+    assert main(["runs", "wandb", str(root)]) == 1
+    assert "wandb sync " in capsys.readouterr().out
+    assert not (root / "told").exists()
+    assert main(["runs", "wandb", str(root), "--sync"]) == 0
+    assert (root / "told").read_text() == f"sync {root}/run/wandb/offline-run-20260105_101500-bbb\n"
+
+
+def test_an_upload_that_failed_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _wandb(root, monkeypatch, 5)
+    assert main(["runs", "wandb", str(root), "--sync"]) == 1
+
+
+def test_without_wandb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(root))
+    with pytest.raises(NotApplicableError, match="pip install"):
+        run_import_wandb.sync(run_import_wandb.find(root)[1])

@@ -1,0 +1,233 @@
+"""The run log: documents in, documents out, no line lost, whatever stands in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bs4_console.core.errors import UsageError
+from bs4_console.core.run_log import RunLog
+from bs4_console.core.run_log_text import chunks, covers, fenced, lines
+from bs4_console.core.run_record import Incident, RunRecord
+
+SEEDS = Path(__file__).resolve().parents[4] / "shared" / "seeds"
+
+EARLY = """# Training Runs Log
+
+## Active Runs
+
+### Run: parrot-v2 (2026-01-03) - RUNNING ✅
+
+- **Model**: example/parrot-8b (8B params)
+- **Pod**: 1x H100 80GB (spot, $1.25/hr)
+- **Pod ID**: pod-0001
+- **Status**: RUNNING ✅
+
+#### Incidents and Recovery
+
+**1. Engine died (03:00 UTC)**
+- Nothing on GPU 0
+1. a plain list within it
+
+```bash
+# this is no heading
+### Run: neither-is-this (2026-01-01) - RUNNING
+```
+
+**2. Disk full**
+- 97 %
+
+---
+
+### Run: parrot-v1 (2026-01-02) - ABANDONED ❌
+
+- **Model**: example/parrot-4b
+- **Status**: ABANDONED ❌ (too small)
+- **Progress**: 12/1000 steps completed (reward 0.0238, 287s)
+- **Issue**: It crashed: `x`
+- **Fix**: Published again
+
+---
+
+## Completed Runs
+
+| Run ID | Model | Start | Duration | Final Reward | Notes |
+|--------|-------|-------|----------|--------------|-------|
+| parrot-v0 | example/parrot-1b | 2026-01-01 | 3 h | 0.51 | small |
+| *none yet* | | | | | |
+
+## Run Template
+
+```markdown
+### Run: [run-id]
+```
+"""
+
+LATE = EARLY.replace("v2 (2026-01-03) - RUNNING ✅", "v2 (2026-01-03) - POSTMORTEM ⚠️").replace(
+    "- **Status**: RUNNING ✅", "- **End**: 2026-01-04 10:00 UTC\n- **Status**: POSTMORTEM ⚠️ (wrong bottleneck)"
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> RunLog:
+    return RunLog(tmp_path / "runlog.json")
+
+
+def test_what_a_section_says(log: RunLog) -> None:
+    assert log.import_text(EARLY).added == ["parrot-v2", "parrot-v1"]
+    runs = log.records()
+    assert list(runs) == ["parrot-v2", "parrot-v1", "parrot-v0"]
+    v2, v1, v0 = runs.values()
+    assert (v2.status, v2.date, v2.model, v2.pod_id, v2.price) == (
+        "RUNNING",
+        "2026-01-03",
+        "example/parrot-8b (8B params)",
+        "pod-0001",
+        1.25,
+    )
+    assert [i.title for i in v2.incidents] == ["Engine died (03:00 UTC)", "Disk full"]
+    assert "a plain list within it" in v2.incidents[0].text
+    assert "neither-is-this" in v2.incidents[0].text
+    assert (v1.status, v1.status_note, v1.step, v1.max_steps, v1.reward) == ("ABANDONED", "too small", 12, 1000, 0.0238)
+    assert [(i.title, i.text) for i in v1.incidents] == [("It crashed: `x`", "Fix: Published again")]
+    assert (v0.status, v0.model, v0.reward) == ("COMPLETED", "example/parrot-1b", 0.51)
+
+
+def test_byte_for_byte(log: RunLog, tmp_path: Path) -> None:
+    for number, text in enumerate(
+        [EARLY, EARLY.replace("\n", "\r\n"), EARLY.rstrip(), "", "no heading", "```\n# never closed\n### Run: a-b (x) - Y"]
+    ):
+        other = RunLog(tmp_path / f"{number}.json")
+        other.import_text(text)
+        assert other.export() == text or (not text and other.export().startswith("# Training"))
+        assert RunLog(tmp_path / f"{number}.json").export() == other.export()
+
+
+@pytest.mark.parametrize("order", [[EARLY, LATE], [LATE, EARLY], [EARLY, LATE, EARLY, LATE]])
+def test_two_versions_keep_every_line_and_the_final_one_stands(log: RunLog, order: list[str]) -> None:
+    for text in order:
+        log.import_text(text)
+    assert log.records()["parrot-v2"].status == "POSTMORTEM"
+    assert len(log.records()) == 3
+    out = log.export()
+    assert covers(out, EARLY)
+    assert covers(out, LATE)
+    assert out.count("## Run Template") == 1
+
+
+def test_an_export_can_be_imported_again(log: RunLog, tmp_path: Path) -> None:
+    log.import_text(EARLY)
+    log.import_text(LATE)
+    log.note("parrot-v2", "Looked at it.\n### Run: not-a-run (x) - Y", "somebody@desk")
+    log.note("parrot-v2", "Profile first", "somebody@desk", lesson=True)
+    out = log.export()
+    assert "Profile first" in out
+    again = RunLog(tmp_path / "again.json")
+    again.import_text(out)
+    assert again.export() == out
+    assert list(again.records()) == list(log.records())
+    assert again.records()["parrot-v2"].lessons == ["Profile first"]
+    # And taken in here as well, it adds nothing twice.
+    log.import_text(out)
+    assert log.export() == out
+
+
+def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
+    own = RunRecord(
+        "owl-v1", "FAILED", date="2026-02-01", model="example/owl", pod="pod-a", incidents=[Incident("Stale\n# engine", "it hung")]
+    )
+    log.import_text(EARLY)
+    log.note("owl-v1", "as expected", "somebody@desk", price=2.5)
+    out = log.export([own])
+    assert covers(out, EARLY)
+    assert out.index("owl-v1") < out.index("parrot-v2")
+    read = RunLog(tmp_path / "read.json")
+    read.import_text(out)
+    owl = read.records()["owl-v1"]
+    assert (owl.status, owl.model, owl.pod, [i.title for i in owl.incidents]) == ("FAILED", "example/owl", "pod-a", ["Stale # engine"])
+    assert (
+        RunLog(tmp_path / "none.json")
+        .export([own])
+        .startswith("# Training Runs Log\n\n## Active Runs\n\n### Run: owl-v1 (2026-02-01) - FAILED\n")
+    )
+
+
+def test_notes_are_kept_and_the_file_is_private(log: RunLog, tmp_path: Path) -> None:
+    log.import_text(EARLY)
+    log.note("parrot-v1", "slow", "a@b", price=3.0)
+    again = RunLog(tmp_path / "runlog.json").records()["parrot-v1"]
+    assert ([n.text for n in again.notes], again.price) == (["slow"], 3.0)
+    assert (tmp_path / "runlog.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"schema": "bs4.run-log/1"}', '{"schema": "bs4.run-log/9", "chunks": []}'])
+def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "runlog.json").write_text(damage)
+    with pytest.raises(UsageError, match=r"runlog\.json"):
+        RunLog(tmp_path / "runlog.json")
+    assert (tmp_path / "runlog.json").read_text() == damage
+
+
+_PIECES = st.sampled_from(
+    [
+        *("# T", "## Active Runs", "### Run: a-1 (d) - RUNNING", "### Run: b-2 - FAILED", "### Run: a-1 (e) - DONE", "### Lessons"),
+        *("#### Incidents", "```", "````", "~~~", "  ```bash", "- **Pod**: x", "1. **one** two", "**1. x**", "| Run ID | Model |"),
+        *("| c-3 | m |", "---", "", "\u2028", "\x0b", "text"),
+    ]
+)
+_TEXTS = st.lists(st.tuples(_PIECES, st.sampled_from(["\n", "\n", "\r\n"])), max_size=14).map(lambda ps: "".join(p + e for p, e in ps))
+
+
+@given(_TEXTS)
+def test_cutting_loses_nothing(text: str) -> None:
+    assert "".join(c.text for c in chunks(text)) == text
+    assert "".join(line.text for line in lines(text)) == text
+    assert all(line.code or not line.level for line in lines(fenced(text)))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_TEXTS, min_size=1, max_size=3))
+def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None:
+    path = tmp_path / "any.json"
+    path.unlink(missing_ok=True)
+    log = RunLog(path)
+    for number, text in enumerate(texts):
+        log.import_text(text)
+        if number == 0 and text:
+            assert log.export() == text
+    out = log.export()
+    assert all(covers(out, text) for text in texts)
+
+
+@pytest.mark.skipif(not SEEDS.is_dir(), reason="the shared seeds are not on this machine")
+def test_the_seeds(log: RunLog, tmp_path: Path) -> None:
+    texts = [t for p in sorted(SEEDS.glob("*.txt")) if (t := p.read_bytes().decode()).startswith("# Training Runs Log")]
+    assert len(texts) == 2
+    for number, text in enumerate(texts):
+        alone = RunLog(tmp_path / f"{number}.json")
+        named = re.findall(r"^### Run: ([\w.-]+) ", text, re.MULTILINE)
+        assert alone.import_text(text).added == named
+        assert alone.export() == text
+        for run in alone.records().values():
+            assert run.status in ("RUNNING", "ABANDONED", "POSTMORTEM")
+            assert run.model.startswith("Qwen/")
+            assert re.search(r"H100|A6000", run.pod)
+        log.import_text(text)
+    out = log.export()
+    assert all(covers(out, text) for text in texts)
+    runs = log.records()
+    assert len(runs) == 6
+    assert {name: len(run.incidents) for name, run in runs.items()} == {
+        "bs4-rl-qwen3-8b-2xh100-v4-resilient": 2,
+        "bs4-rl-qwen3-8b-2xh100-v3": 1,
+        "bs4-rl-qwen3-8b-2xh100-v2": 1,
+        "bs4-rl-qwen2.5-7b-h100-v6": 0,
+        "bs4-rl-qwen2.5-7b-h100-v5": 1,
+        "bs4-rl-qwen2.5-7b-1000steps": 8,
+    }
+    assert runs["bs4-rl-qwen2.5-7b-h100-v5"].status == "ABANDONED"
+    assert len(runs["bs4-rl-qwen2.5-7b-h100-v5"].attempts) == 5

@@ -1,0 +1,48 @@
+"""How the screen was left: kept, found again, and never in the way."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from bs4_console.core import settings
+from bs4_console.core.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BS4_STATE_DIR", str(tmp_path / "state"))
+    return tmp_path / "state" / settings.FILE
+
+
+def test_what_was_kept_is_found(own_state: Path) -> None:
+    left = Settings("bs4-light", "h100", "pod", "age", True, "h100-a", "math-7b", "run", True, ["h100-b", "h100-a/math-7b"])
+    assert settings.save(left) == ""
+    assert settings.load() == (left, "")
+    assert stat.S_IMODE(own_state.stat().st_mode) == 0o600
+
+
+def test_without_a_file_all_is_as_new() -> None:
+    assert settings.load() == (Settings(), "")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"3", b"[" * 5000])
+def test_a_damaged_file_is_one_sentence(own_state: Path, content: bytes) -> None:
+    own_state.parent.mkdir()
+    own_state.write_bytes(content)
+    known, complaint = settings.load()
+    assert known == Settings()
+    assert "is damaged" in complaint
+
+
+def test_entries_of_another_type_or_unknown_are_left_out(own_state: Path) -> None:
+    own_state.parent.mkdir()
+    own_state.write_text('{"theme": 3, "filter": "x", "future": true, "silenced": ["a", 4]}')
+    assert settings.load() == (Settings(filter="x", silenced=["a"]), "")
+
+
+def test_what_cannot_be_written_is_said(own_state: Path) -> None:
+    own_state.parent.write_text("a file where the directory should be")
+    assert "cannot be written" in settings.save(Settings())

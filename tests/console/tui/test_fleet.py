@@ -1,0 +1,257 @@
+"""The fleet: sorted, grouped, folded; hundreds of pods; who is told of what became worse, and what silences it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from bs4_console.core.settings import Settings
+from bs4_console.tui import alerts
+from bs4_console.tui.alerts import Alerts
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.clock import Clock
+from bs4_console.tui.ink import Line, text_of
+from bs4_console.tui.overview import Overview
+from bs4_console.tui.views import fleet as view
+from bs4_console.tui.views.fleet import Row
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive
+
+
+def row(pod: str, run: str = "r", rank: int = 0, trouble: str = "", old: bool = False, **values: Any) -> Row:
+    cells: dict[str, Line] = {"state": [("✖ critical" if rank == 4 else "● running", "")], "wrong": [(trouble, "")]}
+    return Row((pod, run), rank, cells, old, trouble, {"pod": pod, "run": run, **values})
+
+
+def names(rows: list[Row]) -> list[str]:
+    return [r.key[0] if r.banner is None else text_of(r.banner) for r in rows]
+
+
+def many(pods: int = 256, runs: int = 4) -> list[fixtures.RecordedSession]:
+    made = []
+    for i in range(pods):
+        pod = fixtures.connected(f"pod-{i:03}", "root@192.0.2.1:22")
+        for n in range(runs):
+            fixtures.start_run(pod, f"math-{n}", "prime-rl", 500, 3_000)
+            fixtures.steps(pod, f"math-{n}", 1, 20, 14.2, last_ago=6)
+        fixtures.telemetry(pod, devices=[fixtures.gpu(g, 90, 60, "math-0", "engine", 12) for g in range(8)], runs=[])
+        made.append(fixtures.RecordedSession(pod))
+    return made
+
+
+# -- order
+
+
+def test_need_is_the_usual_order() -> None:
+    rows = [row("a"), row("b", rank=4), row("c", rank=2), row("d", rank=4, old=True)]
+    assert names(view.arrange(rows)) == ["b", "c", "a", "d"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"), [("gpu", ["b", "a", "c"]), ("-gpu", ["a", "b", "c"]), ("age", ["a", "b", "c"]), ("-age", ["b", "a", "c"])]
+)
+def test_what_has_no_value_stands_last_either_way(sort: str, order: list[str]) -> None:
+    rows = [row("a", gpu=90.0, age=9.0), row("b", gpu=3.0, age=1.0), row("c", gpu=None, age=None, rank=4)]
+    assert names(view.arrange(rows, sort)) == order
+
+
+def test_equals_stand_by_need_and_old_ones_last() -> None:
+    rows = [row("a", gpu=1.0), row("b", gpu=1.0, rank=4), row("c", gpu=0.0, old=True)]
+    assert names(view.arrange(rows, "gpu")) == ["b", "a", "c"]
+
+
+def test_the_group_with_the_worst_row_stands_first_and_says_so() -> None:
+    rows = [row("a", "x"), row("a", "y"), row("b", "x", rank=2), row("b", "y", rank=4)]
+    assert names(view.arrange(rows, group="pod")) == ["▾ b  2 rows  ✖ 1  ▲ 1", "b", "b", "▾ a  2 rows", "a", "a"]
+    assert names(view.arrange(rows, group="pod", folded={"b"})) == ["▸ b  2 rows  ✖ 1  ▲ 1", "▾ a  2 rows", "a", "a"]
+
+
+@pytest.mark.parametrize("sort", view.SORTS)
+@pytest.mark.parametrize("turned", ["", "-"])
+async def test_every_order_can_be_shown(sort: str, turned: str) -> None:
+    app = ConsoleApp(fixtures.fleet(*fixtures.everything()), clock=fixtures.CLOCK, settings=Settings(sort=turned + sort, group="state"))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await drive(pilot, [], ())
+        assert len([r for r in app.screen.table.rows if r.banner is None]) == 7  # type: ignore[attr-defined]
+        assert not app.messages
+
+
+async def test_enter_on_a_heading_folds_the_group() -> None:
+    app: Any = ConsoleApp(fixtures.fleet(*fixtures.everything()), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], (":group pod", "home"))
+        before = len(app.screen.table.rows)
+        await drive(pilot, [], ("enter",))
+        assert len(app.screen.table.rows) == before - 1
+        assert app.screen.subject().pod.name == "h100-a"
+        await drive(pilot, [], ("u",))
+        assert app.screen.table.selected.banner is None
+        await drive(pilot, [], (":sort nonsense", ":group"))
+        assert "'nonsense' cannot be" in app.messages[-1].text
+        assert app.settings.group == "state"
+
+
+# -- hundreds
+
+
+async def test_256_pods_with_4_runs_stay_fluent() -> None:
+    """CPU time, which a crowded machine does not stretch; measured: 5 ms a key press, 7 ms a tick in which every pod had news."""
+    sessions = many()
+    now = [0.0]
+    clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+    app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=clock)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await drive(pilot, [], ())
+        assert len(app.screen.table.rows) == 1024
+        begin = time.process_time()
+        for _ in range(20):
+            app.screen.table.action_move(1)
+            app.screen._moved()
+        key = (time.process_time() - begin) / 20
+        made = app.overview.made
+        begin = time.process_time()
+        for _ in range(10):
+            now[0] += 0.1
+            for session in sessions:
+                session.state.changed()
+            app.tick()
+        tick = (time.process_time() - begin) / 10
+        assert app.overview.made - made <= 256 + 26, "each pod is looked at once a second"
+        assert key < 0.04, f"{key * 1000:.1f} ms a key press"
+        assert tick < 0.08, f"{tick * 1000:.1f} ms a tick"
+        print(f"key {key * 1000:.1f} ms, tick {tick * 1000:.1f} ms")
+
+
+def test_rows_that_are_as_they_were_are_the_same_objects() -> None:
+    overview, pods = Overview(), [session.state for session in many(2, 2)]
+    before = overview.rows(pods, fixtures.CLOCK)
+    overview.changed(pods[0])
+    fixtures.steps(pods[0], "math-1", 21, 21, 14.2, last_ago=1)
+    after = overview.rows(pods, fixtures.CLOCK)
+    assert [a is b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
+
+
+# -- alerts
+
+
+def told(watch: Alerts, now: float, *rows: Row) -> list[str]:
+    return [f"{a.key[0]}: {a.text}" for a in watch.look(rows, now)]
+
+
+def test_only_what_becomes_worse_is_told() -> None:
+    watch = Alerts()
+    assert told(watch, 0, row("a", rank=4, trouble="was so"), row("b")) == [], "what was so is on the screen"
+    assert told(watch, 20, row("a", rank=4, trouble="was so"), row("b")) == []
+    assert told(watch, 21, row("a", rank=4, trouble="was so"), row("b", rank=4, trouble="inference is gone")) == [
+        "b: ✖ critical b/r: inference is gone"
+    ]
+    assert told(watch, 22, row("a", rank=4, trouble="disk full"), row("b", rank=4, trouble="inference is gone")) == [
+        "a: ✖ critical a/r: disk full"
+    ]
+    assert told(watch, 23, row("a"), row("b", rank=2, trouble="x")) == [], "better is no alarm"
+    assert len(told(watch, 24, row("a", rank=2, trouble="again"), row("b", rank=2, trouble="x"))) == 1
+
+
+def test_a_run_that_appears_broken_is_told() -> None:
+    watch = Alerts()
+    told(watch, 0, row("a", ""))
+    assert len(told(watch, 60, row("a", "new", rank=2, trouble="exit code 1"))) == 1
+
+
+def test_a_link_that_comes_back_soon_is_not_told() -> None:
+    watch = Alerts()
+    told(watch, 0, row("a"))
+    told(watch, 20, row("a"))
+    assert told(watch, 21, row("a", rank=3, trouble="unreachable")) == []
+    assert told(watch, 40, row("a")) == []
+    assert told(watch, 41, row("a", rank=3, trouble="unreachable")) == []
+    assert len(told(watch, 72, row("a", rank=3, trouble="unreachable"))) == 1
+    assert told(watch, 99, row("a", rank=3, trouble="unreachable")) == []
+
+
+def test_the_bytes_for_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = alerts.Alert(("a", "r"), 4, "✖ critical a/r: \x1b]52;c;x\x07 gone; now")
+    assert alerts.sound([one, one]) == "\x07\x1b]9;✖ critical a/r:  ]52,c,x  gone, now (+1)\x07"
+    monkeypatch.setenv("TMUX", "/tmp/x")
+    assert alerts.sound([one]).startswith("\x07\x1bPtmux;\x1b\x1b]9;")
+
+
+@pytest.mark.parametrize("silenced", ["", "run", "pod", "all"])
+async def test_bell_notification_and_toast_and_what_silences_them(silenced: str) -> None:
+    now = [0.0]
+    clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+    session = fixtures.healthy()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=clock)
+    sent: list[str] = []
+    app._to_terminal = sent.append
+    async with app.run_test(size=(140, 40)) as pilot:
+        await drive(pilot, [session], (f":silence {silenced}",) if silenced else ())
+        now[0] = 12.0
+        fixtures.telemetry(session.state, ago=-12)
+        app.messages.clear()
+        app.tick()
+        fixtures.journal(
+            session.state, "incident", -13, event="opened", incident="x", failure="vllm-silent-death", run="code-14b", attempt=1,
+            title="Inference is gone", severity="critical",
+        )  # fmt: skip
+        session.state.changed()
+        now[0] = 13.0
+        app.tick()
+        if silenced:
+            assert (sent, list(app.messages)) == ([], [])
+            bar = text_of(app.screen.query_one("TopBar").lines[0])
+            assert ("alerts off" in bar) == (silenced == "all")
+            app.screen.draw_safely()
+            facts = text_of(app.screen.query_one("#detail").lines[-1])
+            assert ("alerts silenced" in facts) == (silenced != "all")
+        else:
+            assert sent == ["\x07\x1b]9;✖ critical h100-b/code-14b: Inference is gone\x07"]
+            assert app.messages[-1].text == "✖ critical h100-b/code-14b: Inference is gone"
+
+
+# -- the ten keys
+
+
+async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
+    """What a person who knows k9s presses: nothing to find the row (the worst is under the cursor), then what the bar shows.
+
+    The failing run is the first row of the first screen. `i` (said beside the row) shows its first root line and the fix; `enter` there
+    opens the log at that line; `esc` back; `p` makes the plan with the exact commands; `r` runs it after the name was typed.
+    """
+    sessions = fixtures.everything()
+    app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+    pressed: list[str] = []
+
+    def page() -> str:
+        return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+    async def press(key: str) -> None:
+        pressed.append(key)
+        await drive(pilot, sessions, (key,))
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, sessions, ())
+        assert "✖ critical" in page().splitlines()[2]
+        assert "i evidence and fix" in page(), "the screen says which key"
+        await press("i")
+        root = next(i for i in sessions[0].state.ledger.open_incidents() or app.screen.pod.ledger.open_incidents() if i.role == "root")
+        assert root.evidence[0]["text"][:30] in page()
+        assert "p make plan" in page().splitlines()[-1]
+        await press("enter")
+        assert app.screen.place == "log"
+        line = app.screen.pane.view
+        assert root.evidence[0]["text"][:30] in line.visible_text()
+        await press("escape")
+        await press("p")
+        session = next(s for s in sessions if s.submitted)
+        assert session.submitted == [("plan", {"playbook": root.playbook, "run": root.run, "incident": root.id})]
+        fixtures.plan_record(session.state, action="01J00000000000000000000001")
+        session.state.changed()
+        app.tick()
+        await drive(pilot, sessions, ())
+        assert "$ " in page(), "the exact commands"
+        await press("r")
+        assert "To confirm, type math-7b" in page()
+    assert len(pressed) < 10, pressed

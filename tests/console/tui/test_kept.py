@@ -1,0 +1,155 @@
+"""A console that is opened again stands where it was left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_console.core import settings
+from bs4_console.tui import app as apps
+from bs4_console.tui.clock import Clock
+from bs4_console.tui.screens.fleet import FleetScreen
+from bs4_console.tui.screens.log import LogScreen
+from bs4_console.tui.screens.run import RunScreen
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive
+
+
+@pytest.fixture(autouse=True)
+def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BS4_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+
+
+def again(*sessions: fixtures.RecordedSession) -> Any:
+    app: Any = apps.configured(fixtures.fleet(*sessions))
+    app.clock = fixtures.CLOCK
+    return app
+
+
+@pytest.mark.parametrize(("keys", "screen"), [((), FleetScreen), (("enter",), RunScreen), (("l",), LogScreen)])
+async def test_row_screen_filter_and_theme_come_back(keys: tuple[str, ...], screen: type) -> None:
+    sessions = fixtures.everything()
+    app = again(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, (":theme bs4-light", "/h100", "down", "down", *keys, ":q"))
+    row = app.settings.pod, app.settings.run
+    assert row[1]
+    assert settings.save(app.settings) == ""
+
+    sessions = fixtures.everything()
+    app = again(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, ())
+        await pilot.pause()
+        assert isinstance(app.screen, screen)
+        assert app.theme == "bs4-light"
+        fleet = app.screen_stack[0]
+        assert fleet.filter_text == "h100"
+        assert fleet.table.cursor == row
+
+
+async def test_who_has_begun_already_is_not_carried_off() -> None:
+    session = fixtures.healthy()
+    runs, session.state.runs = session.state.runs, {}
+    settings.save(settings.Settings(pod="h100-b", run="code-14b", place="run"))
+    app = again(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ("m", "escape"))
+        session.state.runs = runs
+        session.state.changed()
+        app.tick()
+        await drive(pilot, [], ())
+        assert isinstance(app.screen, FleetScreen)
+
+
+async def test_a_pod_that_comes_too_late_is_not_waited_for() -> None:
+    now = [0.0]
+    session = fixtures.healthy()
+    runs, session.state.runs = session.state.runs, {}
+    settings.save(settings.Settings(pod="h100-b", run="code-14b", place="run"))
+    app = again(session)
+    app.clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ())
+        now[0] = 60.0
+        session.state.runs = runs
+        app.tick()
+        await drive(pilot, [], ())
+        assert isinstance(app.screen, FleetScreen)
+
+
+async def test_a_damaged_file_is_told_and_the_screen_opens() -> None:
+    settings.path().parent.mkdir(parents=True)
+    settings.path().write_text("{")
+    app = again(fixtures.idle())
+    async with app.run_test() as pilot:
+        await drive(pilot, [], ())
+        assert "is damaged" in app.messages[0].text
+
+
+async def test_pins_bring_back_row_run_log_and_incident() -> None:
+    sessions = [fixtures.desync()]
+    app = again(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, ("P", "enter", "P", ":logs trainer", "P", ":fleet", "i", "P"))
+        assert [pin.get("place") for pin in app.settings.pins] == ["fleet", "run", "log", "incident"]
+        await drive(pilot, sessions, ("3",))
+        assert (app.screen.place, app.screen.pane.source) == ("log", "trainer")
+        await drive(pilot, sessions, ("4",))
+        assert (app.screen.place, app.screen.incident_id) == ("incident", fixtures.DESYNC)
+        await drive(pilot, sessions, ("2",))
+        assert (app.screen.place, app.screen.run_name) == ("run", "math-7b")
+        await drive(pilot, sessions, ("P",))
+        assert app.settings.pins[1] == {}
+        await drive(pilot, sessions, ("2",))
+        assert "Nothing is pinned as 2" in app.messages[-1].text
+        await drive(pilot, sessions, (":jump ", "enter"))
+        assert "1 h100-a/math-7b fleet" in app.messages[-1].text
+    settings.save(app.settings)
+    app = again(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, ("4",))
+        assert app.screen.place == "incident"
+
+
+async def test_a_pin_to_what_is_gone_is_said() -> None:
+    app = again(fixtures.idle())
+    app.settings.pins = [{"pod": "away", "run": "x", "place": "run"}, {"odd": "y"}]
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ("1", "2"))
+        assert all("is not there any more" in said.text for said in app.messages)
+        assert len(app.messages) == 2
+        assert app.is_running
+
+
+async def test_over_a_link_of_its_own_news_wait_for_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
+    now = [0.0]
+    session = fixtures.healthy()
+    app = again(session)
+    app.clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ())
+        drawn: list[int] = []
+        monkeypatch.setattr(app.screen, "draw", lambda: drawn.append(1))
+        for _ in range(3):
+            session.state.changed()
+            app.tick()
+        assert drawn == []
+        now[0] = 1.0
+        app.tick()
+        assert drawn == [1]
+
+
+@pytest.mark.parametrize(("forced", "link", "answer"), [("", "", False), ("", "x", True), ("0", "x", False), ("1", "", True)])
+def test_remote_mode_can_be_forced(monkeypatch: pytest.MonkeyPatch, forced: str, link: str, answer: bool) -> None:
+    from bs4_console.tui.remote import remote
+
+    for name, value in (("BS4_REMOTE", forced), ("SSH_CONNECTION", link), ("SSH_TTY", "")):
+        monkeypatch.delenv(name, raising=False)
+        if value:
+            monkeypatch.setenv(name, value)
+    assert remote() is answer

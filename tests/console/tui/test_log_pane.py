@@ -1,0 +1,146 @@
+"""The log of a run as a person uses it, where most of it is not held: sifted, searched and reached on the pod."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.widgets.log_detail import LogDetail
+from bs4_console.tui.widgets.log_paint import PaintBudget, cost
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive, until
+
+LINES = 30_000
+
+
+def trainer(n: int) -> str:
+    return f"{n // 3600 % 24:02}:{n // 60 % 60:02}:{n % 60:02} {'ERROR' if n % 1000 == 7 else 'INFO':>7} line {n} of {n % 10}\n"
+
+
+@asynccontextmanager
+async def opened(*keys: str, size: tuple[int, int] = (100, 30), log: str = "") -> AsyncIterator[tuple[Any, Any]]:
+    """(pilot, pane) on the log of one source with 30,000 lines."""
+    session = fixtures.healthy()
+    session.logs["log/code-14b/trainer"] = bytearray((log or "".join(map(trainer, range(LINES)))).encode())
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=size) as pilot:
+        await drive(pilot, [session], ("l", ":source trainer", *keys))
+        yield pilot, app.screen.pane
+
+
+def pointed(pane: Any) -> str:
+    return str(pane.view.store.line(pane.view.current)[1].decode())
+
+
+async def test_a_filter_shows_matches_that_were_never_held() -> None:
+    async with opened("/ERROR") as (pilot, pane):
+        await until(pilot, lambda: len(pane.view.lens) == 30)
+        assert len(pane.view.store) < 2100, "the whole log was fetched for thirty lines"
+        assert "30 lines" in "".join(text for text, _ in pane._title())
+
+
+async def test_a_filter_keeps_its_line_when_it_goes_although_the_lines_around_it_were_not_held() -> None:
+    async with opened("/ERROR") as (pilot, pane):
+        await until(pilot, lambda: len(pane.view.lens) == 30)
+        number = next(n for n in pane.view.on_screen if b"line 5007 " in pane.view.store.line(n)[1])
+        pane.view.point_at(number)
+        pane.set_filter("")
+        await until(pilot, lambda: "line 5008 of" in pane.view.visible_text() and pointed(pane).endswith("line 5007 of 7"))
+        assert "line 5006 of" in pane.view.visible_text()
+
+
+async def test_hide_adds_to_the_filter_and_the_level_to_both() -> None:
+    async with opened("/of 7", ":hide line 2", ":level error") as (pilot, pane):
+        assert pane.view.filter_text == "of 7 && !line 2"
+        await until(pilot, lambda: len(pane.view.lens) == 19)
+
+
+async def test_find_goes_to_a_match_beyond_what_is_held_and_counts_all() -> None:
+    async with opened(":find line 77 of") as (pilot, pane):
+        await until(pilot, lambda: pane.view.spot is not None and pointed(pane).endswith("line 77 of 7"))
+        await until(pilot, lambda: pane.search.finished and pane.search.total == 1)
+        await drive(pilot, [], (":find ERROR",))
+        await until(pilot, lambda: pane.search.finished and pane.search.total == 30)
+        for expected in (1007, 2007, 3007):
+            await pilot.press("n")
+            await until(pilot, lambda expected=expected: f"line {expected} " in pointed(pane))
+        await pilot.press("N")
+        await until(pilot, lambda: "line 2007 " in pointed(pane))
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [("12346", "line 12345 of"), ("50%", "line 15000 of"), ("-1h", "line 26399 of"), ("01:00", "line 3600 of")]
+)
+async def test_going_anywhere(place: str, expected: str) -> None:
+    async with opened(f":go {place}", "~there") as (pilot, pane):
+        await until(pilot, lambda: expected in pointed(pane))
+        await pilot.press("G")
+        await until(pilot, lambda: f"line {LINES - 1} of" in pane.view.visible_text() and pane.view.following)
+
+
+async def test_a_place_that_is_none_is_said() -> None:
+    async with opened(":go soon") as (pilot, _):
+        assert any("soon" in said.text and "-5m" in said.text for said in pilot.app.messages)
+
+
+async def test_a_bookmark_is_found_again_from_far_away() -> None:
+    async with opened("up", "up", "b", ":go 5", "~there") as (pilot, pane):
+        await until(pilot, lambda: "line 4 of" in pointed(pane))
+        assert len(pane.view.bookmarks) == 1
+        await pilot.press("apostrophe")
+        await until(pilot, lambda: f"line {LINES - 3} of" in pointed(pane))
+        await until(pilot, lambda: "◈" in "".join(pane.view.render_line(y).text[0] for y in range(pane.view.size.height)))
+
+
+async def test_a_line_of_any_length_is_paged_and_never_drawn_whole() -> None:
+    long = "12:00:00 INFO " + "".join(f"<{n:07}>" for n in range(200_000)) + "\n"
+    async with opened("up", log="12:00:00 INFO before\n" + long + "12:00:01 INFO after\n12:00:02 INFO end\n") as (pilot, pane):
+        pane.view.point_at(next(n for n in pane.view.on_screen if len(pane.view.store.line(n)[1]) > 1000))
+        assert len(pane.view.store.line(pane.view.current)[1]) < 400_000
+        await pilot.press("shift+right", "shift+right")
+        drawn = [pane.view.render_line(y).text for y in range(pane.view.size.height)]
+        assert any("<0000020>" in line for line in drawn)
+        assert not any("<0000000>" in line for line in drawn)
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(pilot.app.screen, LogDetail))
+        detail = pilot.app.screen
+        assert "<0000000>" in detail.lines[0]
+        await pilot.press("n")
+        await until(pilot, lambda: detail.begin > 0)
+        assert "<0000910>" in detail.lines[0]
+        assert "<0000000>" not in detail.lines[0]
+
+
+async def test_an_entry_is_json_laid_out_or_a_traceback_whole() -> None:
+    log = '12:00:00 INFO {"step": 3, "why": "one\\ntwo"}\n'
+    log += "12:00:01 ERROR boom\nTraceback (most recent call last):\nKeyError: 1\n12:00:02 INFO z\n"
+    async with opened("up", log=log) as (_, pane):
+        pane.view.point_at(pane.view.store.first)
+        assert pane.entry_text() == ["12:00:00 INFO", "step: 3", "why:", "  one", "  two"]
+        pane.view.point_at(pane.view.store.first + 3)
+        assert pane.entry_text() == ["12:00:01 ERROR boom", "Traceback (most recent call last):", "KeyError: 1"]
+
+
+async def test_over_a_link_of_its_own_the_painting_waits_for_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22")
+    async with opened(size=(180, 50)) as (_, pane):
+        view, now = pane.view, [100.0]
+        view.budget = PaintBudget(72 * 1024, clock=lambda: now[0])
+        spent, painted = 0, 0
+        for n in range(400):  # ten seconds of forty ticks each
+            now[0] += 0.025
+            before = view.on_screen
+            pane._store.append("".join(trainer(n * 100 + i) for i in range(100)).encode())
+            view.tick()
+            if view.on_screen != before:
+                painted += 1
+                spent += sum(cost(view.render_line(y)) for y in range(view.size.height))
+        assert spent / 10 < 90 * 1024
+        assert painted > 20, "it stands still"
+        before = view.on_screen
+        view.action_page(-1)
+        assert view.on_screen != before, "what a person does is painted at once"

@@ -1,0 +1,117 @@
+"""Themes: every colour can be read on its background, the safe ones stay apart for colour-blind eyes, and one has no colour at all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+from textual.color import Color
+
+from bs4_console.tui import themes
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.ink import Ink
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive
+
+COLOURED = [theme for theme in themes.OWN if theme is not themes.NO_COLOUR]
+#: Linear RGB as seen without one kind of cone (Machado, Oliveira and Fernandes 2009, severity 1).
+BLIND = {
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def linear(channel: int) -> float:
+    share = channel / 255
+    return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+
+def luminance(color: str) -> float:
+    r, g, b = (linear(channel) for channel in Color.parse(color).rgb)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(first: str, second: str) -> float:
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(rgb: tuple[float, ...]) -> tuple[float, float, float]:
+    r, g, b = (min(max(value, 0.0), 1.0) for value in rgb)
+    xyz = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+    )
+    x, y, z = (value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def apart(first: str, second: str, kind: str) -> float:
+    """Distance in CIELAB as that eye sees the two; 2 is just visible."""
+    seen = []
+    for color in (first, second):
+        rgb = tuple(linear(channel) for channel in Color.parse(color).rgb)
+        seen.append(lab(tuple(sum(a * b for a, b in zip(row, rgb, strict=True)) for row in BLIND[kind])))
+    return math.dist(*seen)
+
+
+def colour(ink: Ink, role: str) -> str:
+    found = ink.style(role).color
+    assert found is not None
+    return found.get_truecolor().hex
+
+
+@pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("role", ["text", "good", "warn", "bad", "accent", "key"])
+def test_every_word_can_be_read(theme: Any, role: str) -> None:
+    ink = Ink(theme)
+    assert contrast(colour(ink, role), theme.background) >= 4.5
+    cursor = ink.style("cursor").bgcolor
+    assert cursor is not None
+    assert contrast(colour(ink, role), cursor.get_truecolor().hex) >= 3.0, "under the cursor"
+
+
+@pytest.mark.parametrize("theme", [themes.SAFE, themes.SAFE_LIGHT], ids=lambda theme: theme.name)
+@pytest.mark.parametrize("kind", BLIND)
+def test_good_warning_and_bad_stay_apart(theme: Any, kind: str) -> None:
+    ink = Ink(theme)
+    for first, second in itertools.combinations(("good", "warn", "bad"), 2):
+        assert apart(colour(ink, first), colour(ink, second), kind) >= 20, (first, second)
+
+
+async def test_the_theme_without_colour_sends_none_and_goes_away_again() -> None:
+    app = ConsoleApp(fixtures.fleet(*fixtures.everything()), clock=fixtures.CLOCK)
+
+    def colours() -> set[str]:
+        found = set()
+        for strip in app.screen._compositor.render_strips():
+            segments = list(strip)
+            for line_filter in app.get_line_filters():
+                segments = line_filter.apply(segments, Color(0, 0, 0))
+            for segment in segments:
+                for used in (segment.style.color, segment.style.bgcolor) if segment.style else ():
+                    if used is not None and not used.is_default:
+                        found.add(used.name)
+        return found
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ())
+        assert len(colours()) > 5
+        await drive(pilot, [], (":theme bs4-no-colour",))
+        assert colours() == set()
+        await drive(pilot, [], (":theme bs4-light",))
+        assert len(colours()) > 5
+
+
+async def test_theme_without_a_name_goes_round_our_own() -> None:
+    app = ConsoleApp(fixtures.fleet(fixtures.idle()), clock=fixtures.CLOCK)
+    async with app.run_test() as pilot:
+        seen = []
+        for _ in range(4):
+            await drive(pilot, [], (":theme",))
+            seen.append(app.theme)
+        assert seen == [theme.name for theme in themes.OWN[1:]]

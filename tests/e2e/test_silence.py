@@ -1,0 +1,42 @@
+"""A side of a live practice run is held by a signal: no line is ever written about it, and it is found within three of the run's steps."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+
+import pytest
+
+from bs4_console.demo import faults
+from bs4_console.demo.scenarios import advance
+from bs4_console.demo.stage import Stage, staged
+
+#: Seconds of one step: long enough for three of them to be longer than the few seconds below which no silence counts.
+STEP_S = 5.0
+
+pytestmark = pytest.mark.long
+
+
+def usual(stage: Stage) -> float:
+    """The witness's median distance between finished steps."""
+    moments = [t for t, _ in stage.steps()]
+    return statistics.median(later - earlier for earlier, later in itertools.pairwise(moments[1:]))
+
+
+@pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
+@pytest.mark.parametrize("side", ["orchestrator", "rank"])
+async def test_a_held_side_is_a_silence_within_three_steps(trainer: str, side: str) -> None:
+    async with staged(trainer, step_seconds=STEP_S) as stage:
+        await stage.launch()
+        await advance(stage, "demo", 6)
+        assert not stage.ledger.open_incidents()
+        (held,) = faults.find(stage.pod, side)
+        held_at = time.monotonic()
+        faults.pause(held)
+        incident = await stage.incident("run-stalled", 60.0)
+        took = time.monotonic() - held_at
+        print(f"{trainer} {side}: {took:.1f} s at {usual(stage):.1f} s a step: {incident.summary}")
+        assert took < 3 * usual(stage)
+        assert [i.failure for i in stage.ledger.open_incidents()] == ["run-stalled"]
+        assert str(held.pid) in incident.summary

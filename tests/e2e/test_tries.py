@@ -1,0 +1,80 @@
+"""Every failure that can be practised, in every generation where it applies: broken by its mechanism, named, mended, training again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_console.demo.scenarios import SCENARIOS
+from bs4_console.demo.tries import TRIES
+
+RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tries.json"
+PROVEN = {(row["scenario"], row["trainer"]) for row in json.loads(RECORD.read_text())["tries"] if row["recovered"]}
+
+
+def generation(name: str) -> str:
+    """One generation each, or the suite would take two hours: the one that benchmarks/tries.py, which tries all, last saw recover."""
+    trainers = TRIES[name].trainers
+    return next((trainer for trainer in trainers if (name, trainer) in PROVEN), trainers[0])
+
+
+#: The others are tried as scenarios already.
+EVERY = [(name, generation(name)) for name in TRIES if name not in SCENARIOS]
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "playbook", "try", *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=560, check=False, stdin=subprocess.DEVNULL)
+
+
+def tried(name: str, trainer: str) -> dict[str, Any]:
+    done = command(name, "--trainer", trainer, "--json")
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == 0, report
+    return report
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("name", "trainer"), EVERY, ids=[f"{name}-{trainer}" for name, trainer in EVERY])
+def test_it_is_named_and_trains_again(name: str, trainer: str) -> None:
+    if missing := TRIES[name].needs():
+        pytest.skip(missing)
+    report = tried(name, trainer)
+    assert report["schema"] == "bs4.playbook-try/1"
+    assert (report["failure_id"], report["recovered"]) == (TRIES[name].failure, True)
+    assert report["steps_after"] >= 0
+    assert report["data_lost"] == 0
+    assert report["fixed_by"] == ("playbook" if report["plan_hash"] else "person")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(200)
+def test_left_alone_it_stays_broken() -> None:
+    done = command("rank-sigkill", "--no-fix", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["recovered"], report["fixed_by"], report["recovered_s"]) == (False, "nobody", None)
+
+
+def test_what_cannot_be_practised_ends_with_2_and_names_what_can() -> None:
+    done = command("gpu-xid-ecc")
+    assert done.returncode == 2
+    assert "cannot be practised" in done.stderr
+    assert "port-in-use" in done.stderr
+    done = command("env-server-dead", "--trainer", "prime-rl-2026-01")
+    assert done.returncode == 2
+    assert "prime-rl" in done.stderr
+
+
+def test_without_an_id_it_lists_them() -> None:
+    done = command("--json")
+    listed = {entry["failure_id"] for entry in json.loads(done.stdout)["tries"]}
+    assert done.returncode == 0
+    assert len(listed) > 40

@@ -1,0 +1,38 @@
+"""Limits of the run's processes."""
+
+from __future__ import annotations
+
+from bs4_agent.detect.facts import Facts
+from bs4_agent.detect.surroundings import ProcessFacts
+from tests.agent.facts import identity
+from tests.playbooks.facts.case import negative, positive
+from tests.playbooks.facts.made import around, look, run
+
+
+def limits(nofile: int | None, used: int | None) -> Facts:
+    return look(run(around=around(processes=[ProcessFacts(identity(13), "orchestrator", nofile, used)])))
+
+
+@positive("fd-limit-low")
+def below_what_anything_needs() -> Facts:
+    return limits(256, 90)
+
+
+@positive("fd-limit-low")
+def more_than_half_is_used() -> Facts:
+    return limits(1024, 600)
+
+
+@negative("fd-limit-low")
+def the_usual_limit_and_little_of_it_used() -> Facts:
+    return limits(1024, 250)
+
+
+@negative("fd-limit-low")
+def as_it_should_be() -> Facts:
+    return limits(65536, 40_000)
+
+
+@negative("fd-limit-low")
+def a_process_that_cannot_be_inspected() -> Facts:
+    return limits(None, None)

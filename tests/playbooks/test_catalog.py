@@ -1,0 +1,66 @@
+"""The catalog of known failures is complete: one file each, in its family, with its role; and what names another one names a real one."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from bs4_console.core.assets import find
+from tests.playbooks.library import HERE, library, playbook_files
+
+#: family, id, role of every failure that the project promises to know.
+CATALOG = [line.split() for line in (HERE / "catalog.txt").read_text().splitlines()]
+
+
+def test_the_catalog_is_whole() -> None:
+    assert len(CATALOG) == 173
+    assert len({failure for _, failure, _ in CATALOG}) == 173
+
+
+@pytest.mark.parametrize(("family", "failure", "role"), CATALOG, ids=[failure for _, failure, _ in CATALOG])
+def test_failure_has_its_file(family: str, failure: str, role: str) -> None:
+    path = find("playbooks") / family / f"{failure}.yaml"
+    assert path.is_file()
+    assert yaml.safe_load(path.read_text())["role"] == role
+
+
+def test_every_file_is_in_the_catalog_or_is_maintenance() -> None:
+    known = {(family, failure) for family, failure, _ in CATALOG}
+    others = [path for path in playbook_files() if (path.parent.name, path.stem) not in known]
+    assert [path for path in others if yaml.safe_load(path.read_text())["role"] != "maintenance"] == []
+
+
+def test_names_of_other_playbooks_are_real() -> None:
+    ids = {playbook.id for playbook in library()}
+    wrong = [f"{playbook.id} explains {other}" for playbook in library() for other in playbook.explains - ids]
+    for path in playbook_files():
+        target = yaml.safe_load(path.read_text()).get("leads_to")
+        if target is not None and target not in ids:
+            wrong.append(f"{path.stem} leads to {target}")
+    assert not wrong
+
+
+def test_nothing_explains_itself_in_a_circle() -> None:
+    """Two findings that explain each other would both be hidden."""
+    explains = {playbook.id: playbook.explains for playbook in library()}
+
+    def reach(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            new = explains.get(todo.pop(), frozenset()) - seen
+            seen |= new
+            todo += new
+        return seen
+
+    assert [failure for failure in explains if failure in reach(failure)] == []
+
+
+def test_every_failure_says_what_to_do() -> None:
+    """A fix, advice for a person, or the playbook that it leads to."""
+    silent = []
+    for path in playbook_files():
+        data = yaml.safe_load(path.read_text())
+        if data["role"] != "cascade" and not {"fix", "advice", "leads_to"} & set(data):
+            silent.append(path.stem)
+    assert not silent
