@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.second_tries import FORGIVEN
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,11 +31,11 @@ def test_late(number, pytestconfig):
 """
 
 
-def session(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
+def session(tmp_path: Path, body: str, *words: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(body)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-c", "pytest.ini", "--rootdir", str(tmp_path), "--reruns", "1"]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", "pytest.ini", "--rootdir", str(tmp_path), "--reruns", "1", *words]
     return subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
 
 
@@ -44,8 +46,9 @@ def test_one_late_test_is_forgiven_and_named(tmp_path: Path) -> None:
     assert "test_it.py::test_late[0]" in done.stdout
 
 
-def test_many_late_tests_are_a_defect(tmp_path: Path) -> None:
-    done = session(tmp_path, FLAKY.format(count=FORGIVEN + 1))
+@pytest.mark.parametrize("words", [(), ("-n", "2")])
+def test_many_late_tests_are_a_defect(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = session(tmp_path, FLAKY.format(count=FORGIVEN + 1), *words)
     assert done.returncode == 1, done.stdout
 
 
