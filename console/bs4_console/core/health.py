@@ -34,3 +34,8 @@ def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
     if name not in tables:
         raise UsageError(f"{FILE} has no table {name!r}.", f"It has {', '.join(sorted(tables))}.")
     return {**detect, "with": {**tables[name], **parameters}}
+
+
+def bands() -> dict[str, tuple[float, float]]:
+    """Metric -> its healthy (least, greatest), of those that have one; for charts."""
+    return {name: (float(t["healthy"][0]), float(t["healthy"][1])) for name, t in ranges().items() if "healthy" in t}

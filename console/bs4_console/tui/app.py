@@ -307,6 +307,12 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if not isinstance(self.screen, JournalScreen):
             self.push_screen(JournalScreen())
 
+    def do_gpus(self, args: str) -> None:
+        from bs4_console.tui.screens.gpus import GpusScreen
+
+        if not isinstance(self.screen, GpusScreen):
+            self.push_screen(GpusScreen())
+
     def do_palette(self, args: str) -> None:
         self.action_command_palette()
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL = "fleet", "pod", "run", "incident", "log", "help", "messages", "journal"
-EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL})
+FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = "fleet", "pod", "run", "incident", "log", "help", "messages"
+JOURNAL, GPUS = "journal", "gpus"
+EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS})
 
 #: The keys that jump to a pinned place.
 DIGITS = tuple("123456789")
@@ -56,8 +57,9 @@ COMMANDS: tuple[Command, ...] = (
         ("enter",),
         "Open",
         "Go one level deeper: from the fleet into the run or pod under the cursor, from a run into its incident, from an incident "
-        "into the log where it was seen, in a log into the entry of the line, in the journal to the run that it was done to.",
-        _on(FLEET, RUN, INCIDENT, LOG, JOURNAL),
+        "into the log where it was seen, in a log into the entry of the line, in the journal to the run that it was done to, "
+        "among GPUs to the run that holds it.",
+        _on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("pod",),
         hint=10,
     ),
@@ -140,7 +142,7 @@ COMMANDS: tuple[Command, ...] = (
         "Filter",
         "Show only what matches a regular expression; `!` in front hides what does, ` && ` joins several. Small letters match both cases. "
         "Works on the whole log: what is not held is sifted on the pod. Empty shows all again.",
-        _on(FLEET, RUN, LOG, JOURNAL),
+        _on(FLEET, RUN, LOG, JOURNAL, GPUS),
         hint=50,
         args="[PATTERN]",
     ),
@@ -292,12 +294,87 @@ COMMANDS: tuple[Command, ...] = (
         args="[N]",
     ),
     Command(
+        "curves",
+        ("curves", "curve"),
+        ("c",),
+        "Curves",
+        "The curves on the whole screen: more of them, large, with labels, healthy range (┃) and the GPUs beside them; again, and the log "
+        "is back. With a name (a beginning is enough), that one alone.",
+        _on(RUN),
+        ("run",),
+        hint=28,
+        args="[NAME]",
+        completes="curves",
+    ),
+    Command(
+        "log-scale",
+        ("log-scale", "logscale"),
+        ("L",),
+        "Log scale",
+        "Curves on a logarithmic scale, or on a linear one again. What is 0 or less cannot be shown there and is counted in the title.",
+        _on(RUN),
+        ("run",),
+        hint=33,
+    ),
+    Command(
+        "smooth",
+        ("smooth", "ema"),
+        ("E",),
+        "Smooth",
+        "A running mean (exponential, by its weight) as the line, and the steps as dim dots behind it. Without a weight, the next of 0.6, "
+        "0.9, 0.97 and none.",
+        _on(RUN),
+        ("run",),
+        hint=34,
+        args="[WEIGHT]",
+    ),
+    Command(
+        "zoom-in",
+        ("zoom-in", "zoom"),
+        ("plus",),
+        "Zoom in",
+        "Half as many steps in the curves, about the time cursor or the newest; the values get the whole height.",
+        _on(RUN),
+        ("run",),
+        hint=35,
+    ),
+    Command(
+        "zoom-out",
+        ("zoom-out",),
+        ("minus",),
+        "Zoom out",
+        "Twice as many steps in the curves, at last all of them.",
+        _on(RUN),
+        ("run",),
+        hint=36,
+    ),
+    Command(
+        "pan-left",
+        ("pan-left",),
+        ("less_than_sign",),
+        "Pan left",
+        "Earlier steps of curves that are zoomed in, by a quarter of what is shown.",
+        _on(RUN),
+        ("run",),
+        hint=37,
+    ),
+    Command(
+        "pan-right",
+        ("pan-right",),
+        ("greater_than_sign",),
+        "Pan right",
+        "Later steps of curves that are zoomed in; at the newest they follow the run again.",
+        _on(RUN),
+        ("run",),
+        hint=38,
+    ),
+    Command(
         "shell",
         ("shell",),
         ("s",),
         "Shell",
         "A shell on the pod: in tmux a window of its own, else here until you leave it. The command is said, and kept in the messages.",
-        _on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL),
+        _on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("pod", "write"),
         hint=70,
     ),
@@ -307,7 +384,7 @@ COMMANDS: tuple[Command, ...] = (
         ("dollar_sign",),
         "SSH command",
         "Show the ssh command for a shell on the pod and copy it.",
-        _on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL),
+        _on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("pod",),
     ),
     Command(
@@ -331,12 +408,32 @@ COMMANDS: tuple[Command, ...] = (
         hint=73,
     ),
     Command(
+        "gpus",
+        ("gpus", "gpu"),
+        ("U",),
+        "GPUs",
+        "The GPUs of all pods, those with complaints first: busy, memory, power, temperature, clocks, why they are slowed down, ECC and "
+        "Xid errors, and which run and component holds each; several processes have a row each.",
+        EVERYWHERE,
+        hint=75,
+    ),
+    Command(
+        "compact",
+        ("compact",),
+        ("C",),
+        "Compact",
+        "A row for each pod, its GPUs as one strip with × where there is a complaint; again, a row for each GPU.",
+        _on(GPUS),
+        hint=30,
+    ),
+    Command(
         "copy",
         ("copy", "yank"),
         ("y",),
         "Copy",
-        "Copy what is looked at: the incident with its plan as text, the visible log lines, the row, or the entry of the journal.",
-        _on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL),
+        "Copy what is looked at: the incident with its plan as text, the visible log lines, the row, "
+        "the entry of the journal, or the table of GPUs.",
+        _on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         hint=71,
     ),
     Command(
@@ -498,6 +595,10 @@ _KEY_TEXT = {
     "exclamation_mark": "!",
     "apostrophe": "'",
     "quotation_mark": '"',
+    "plus": "+",
+    "minus": "-",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
 }
 
 

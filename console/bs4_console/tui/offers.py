@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from bs4_console.tui import pins, themes
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.views.fleet import GROUPS, SORTS
+from bs4_console.tui.widgets.curves import TITLES
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -15,6 +16,7 @@ _FIXED = {
     "sorts": SORTS,
     "groups": GROUPS,
     "silences": ("run", "pod", "all"),
+    "curves": TITLES,
     "levels": ("all", "info", "warning", "error"),
 }
 

@@ -13,6 +13,7 @@ from bs4_console.tui import commands
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.screens.fleet import FleetScreen
+from bs4_console.tui.screens.gpus import GpusScreen
 from bs4_console.tui.screens.help import HelpScreen
 from bs4_console.tui.screens.incident import IncidentScreen
 from bs4_console.tui.screens.journal import JournalScreen
@@ -32,6 +33,7 @@ SCREENS: tuple[type[ConsoleScreen], ...] = (
     HelpScreen,
     MessagesScreen,
     JournalScreen,
+    GpusScreen,
 )
 DOC = Path(__file__).resolve().parents[3] / "docs" / "commands.md"
 
@@ -157,6 +159,20 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     "moment": ("healthy", ("enter",), ("t",), lambda app: app.screen.moment == 187),
     "earlier": ("healthy", ("enter", ":at 180"), ("comma",), lambda app: app.screen.moment == 179),
     "later": ("healthy", ("enter", ":at 180"), ("full_stop",), lambda app: app.screen.moment == 181),
+    "curves": ("healthy", ("enter",), ("c",), lambda app: app.screen.curves_large and not app.screen.pane.display),
+    "log-scale": ("healthy", ("enter",), ("L",), lambda app: app.screen.curve_view.log),
+    "smooth": ("healthy", ("enter",), ("E",), lambda app: app.screen.curve_view.weight == 0.6),
+    "zoom-in": ("healthy", ("enter",), ("plus",), lambda app: app.screen.curve_view.window(1, 187) == (94, 187)),
+    "zoom-out": ("healthy", ("enter", "plus", "plus"), ("minus",), lambda app: app.screen.curve_view.steps == 94),
+    "pan-left": ("healthy", ("enter", "plus"), ("less_than_sign",), lambda app: app.screen.curve_view.end == 163),
+    "pan-right": (
+        "healthy",
+        ("enter", "plus", "less_than_sign", "less_than_sign"),
+        ("greater_than_sign",),
+        lambda app: app.screen.curve_view.end == 163,
+    ),
+    "gpus": ("everything", (), ("U",), lambda app: _is(GpusScreen)(app) and app.screen.table.rows[0].key == ("a100-lab", "0")),
+    "compact": ("everything", ("U",), ("C",), lambda app: app.screen.compact and len(app.screen.table.rows) == 7),
     "shell": ("desync", (), ("s",), _said("ssh -t -p 2222 -- root@192.0.2.41")),
     "ssh": ("desync", (), ("dollar_sign",), _said("Shell on h100-a: ssh -t -p 2222 -- root@192.0.2.41")),
     "note": (

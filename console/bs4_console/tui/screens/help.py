@@ -35,6 +35,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     ("▂▄▆█ ▂▄▆· ▂▄·· ▂···", "good", "link: round trip up to 60, 150, 400 ms, above"),
     ("ro", "warn", "beside a pod: it is read-only, every action on it is refused before anything is sent"),
     ("×", "bad bold", "in a curve: NaN or infinite there"),
+    ("┃  ▲ ▼", "good", "left of a curve: where it is healthy; beside a value: it is above or below that"),
 )
 
 

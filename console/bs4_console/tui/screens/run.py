@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from textual.timer import Timer
@@ -15,7 +15,8 @@ from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.log import LogScreen
 from bs4_console.tui.views import gpus
 from bs4_console.tui.views import run as view
-from bs4_console.tui.widgets.curves import charts
+from bs4_console.tui.widgets.curve_commands import OF_CURVES, CurveCommands
+from bs4_console.tui.widgets.curves import Band, charts, large
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.panel import Panel
@@ -24,9 +25,11 @@ from bs4_console.tui.widgets.panel import Panel
 ROOMY, TALL = 34, 50
 #: The log follows the time cursor after this pause.
 LOG_DELAY_S = 0.25
+#: Commands that say nothing while the curves have the log's place.
+OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN, commands.LOG})
 
 
-class RunScreen(LogCommands, ConsoleScreen):
+class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
     place: ClassVar[str] = commands.RUN
     DEFAULT_CSS = """
     RunScreen #curves { padding: 0 1; }
@@ -37,6 +40,7 @@ class RunScreen(LogCommands, ConsoleScreen):
         self.pod, self.run_name = pod, run.name
         self._last = run
         self._drawn_curves: tuple[object, ...] = ()
+        self.bands: Mapping[str, Band] = {}
         self.moment: int | None = None
         """The step under the time cursor; None is now."""
         self._log_timer: Timer | None = None
@@ -48,6 +52,9 @@ class RunScreen(LogCommands, ConsoleScreen):
         yield Panel(id="gpus")
         yield Panel(id="host")
         yield LogPane(self.pod, self.run_name)
+
+    def on_mount(self) -> None:
+        self.bands = self.load_bands()
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
@@ -75,6 +82,11 @@ class RunScreen(LogCommands, ConsoleScreen):
         if self.moment is not None:
             alarm.append(view.moment_line(self.pod, self.moment, self._moment_t(), app.clock, app.keys, width))
         self.query_one("#alarm", Panel).show(alarm)
+        for name in ("#gpus", "#host", "LogPane"):
+            self.query_one(name).display = not self.curves_large
+        if self.curves_large:
+            self._draw_large(run, width - 2, height - 4 - len(alarm))
+            return
         self._draw_curves(run, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
         most = 5 if height < 30 else 9 if height < TALL else 17
         self.query_one("#gpus", Panel).show(self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most])
@@ -88,10 +100,18 @@ class RunScreen(LogCommands, ConsoleScreen):
 
     def _draw_curves(self, run: RunState, width: int, height: int) -> None:
         """Only when a step came: four curves over 20,000 steps are 30 ms of work."""
-        key = (id(run), len(run.trainer_steps), len(run.orchestrator_steps), run.step_seen, run.step, width, height, self.moment)
-        if key != self._drawn_curves:
-            self._drawn_curves = key
-            self.query_one("#curves", Panel).show(charts(run, width, height, self.moment))
+        if self._curves_changed(run, width, height):
+            self.query_one("#curves", Panel).show(charts(run, width, height, self.moment, self.curve_view, self.bands))
+
+    def _draw_large(self, run: RunState, width: int, height: int) -> None:
+        if self._curves_changed(run, width, height, self.curves_only, len(self.pod.telemetry), int(self.pod.latest.get("t") or 0) // 5):
+            lines = large(run, self.pod.telemetry, width, height, self.moment, self.curve_view, self.bands, self.curves_only)
+            self.query_one("#curves", Panel).show(lines)
+
+    def _curves_changed(self, run: RunState, *shown: object) -> bool:
+        steps = (id(run), len(run.trainer_steps), len(run.orchestrator_steps), run.step_seen, run.step)
+        before, self._drawn_curves = self._drawn_curves, (*steps, *shown, self.curves_large, self.moment, self.curve_view)
+        return before != self._drawn_curves
 
     # -- the time cursor
 
@@ -138,6 +158,10 @@ class RunScreen(LogCommands, ConsoleScreen):
     def hints(self, command: commands.Command) -> bool:
         if command.id == "retry":
             return status.link_down(self.pod)
+        if command.id in OF_CURVES:
+            return self.curves_large
+        if command.id in OF_LOGS:
+            return not self.curves_large
         return command.id != "plan" or bool(self.subject().incidents)
 
     # -- commands
@@ -160,6 +184,8 @@ class RunScreen(LogCommands, ConsoleScreen):
     def do_back(self, args: str) -> None:
         if self.moment is not None:
             self._go_to(None)
+        elif self.curves_large:
+            self.do_curves("")
         else:
             self.console_app.do_back("")
 

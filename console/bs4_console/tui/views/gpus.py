@@ -42,10 +42,14 @@ def _lines(gpus: dict[str, Any], head: Line, now: float, width: int, compact: bo
     devices = gpus.get("devices") or []
     if not devices:
         return [cut(head, width)]
-    xids = [x for x in gpus.get("xids") or [] if now - float(x.get("t") or 0.0) < XID_S]
+    xids = recent_xids(gpus, now)
     if compact:
         return [cut(head, width), *_compact(devices, xids, width, stale)]
     return [cut(head, width), *(cut(_device(device, xids, width, stale), width) for device in devices)]
+
+
+def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
+    return [x for x in gpus.get("xids") or [] if now - float(x.get("t") or 0.0) < XID_S]
 
 
 def _heading(gpus: dict[str, Any]) -> Line:
@@ -87,7 +91,7 @@ def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stal
     line.append((f" {_whole(temp)}°C", "warn bold" if temp is not None and temp >= HOT_C else "dim"))
     if width >= 150:
         line.append((f" {_whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
-    return [*line, ("  ", ""), *_marks(device, xids), *_owners(device)]
+    return [*line, ("  ", ""), *marks(device, xids), *owners(device)]
 
 
 def _whole(value: float | None) -> str:
@@ -110,10 +114,10 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
         *bar((util or 0) / 100, 5, "dim" if stale else "accent"),
     ]
     line += [(f" {words.whole_percent(util):>4}", faded), (f" {words.gib(used):>3}/{words.gib(device.get('mem_total'))}G ", faded)]
-    return [*line, *_marks(device, xids), *_owners(device)]
+    return [*line, *marks(device, xids), *owners(device)]
 
 
-def _marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
+def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
     """What the driver complains about, before the owner: it must not be cut off."""
     line: Line = []
     for xid in xids:
@@ -121,6 +125,10 @@ def _marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
             line.append((f"Xid {xid.get('xid')} ", "bad bold"))
     if device.get("ecc"):
         line.append((f"ECC {device['ecc']} ", "bad bold"))
+    if device.get("remap"):
+        line.append((f"row remap {device['remap']} ", "bad bold"))
+    if device.get("recovery"):
+        line.append((f"driver asks for {device['recovery']} ", "bad bold"))
     if device.get("error"):
         line.append((f"{device['error']} ", "bad bold"))
     reasons = device.get("throttle") or []
@@ -131,7 +139,7 @@ def _marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
     return line
 
 
-def _owners(device: dict[str, Any]) -> Line:
+def owners(device: dict[str, Any]) -> Line:
     """Run and component of each process, each once; who is not of a run is named by pid."""
     procs = device.get("procs") or []
     if not procs:

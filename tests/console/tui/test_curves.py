@@ -1,0 +1,138 @@
+"""Curves: scales, means, windows and healthy ranges, on paper and on the Run screen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from bs4_console.core import health
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.ink import text_of, width_of
+from bs4_console.tui.widgets import curves
+from bs4_console.tui.widgets.curve_view import CurveView, smoothed
+from bs4_console.tui.widgets.panel import Panel
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive
+
+
+def _points(values: list[float]) -> list[tuple[int, float]]:
+    return list(enumerate(values))
+
+
+def _height_at(lines: list[Any], x: int) -> int:
+    return next(y for y, line in enumerate(lines) if text_of(line)[x] != " ")
+
+
+def test_a_log_scale_makes_a_straight_line_of_growth() -> None:
+    growth = _points([10.0**i for i in range(5)])
+    linear, log = (curves.plot(growth, 40, 9, 0, 4, log=how) for how in (False, True))
+    assert _height_at(log, 20) == 4
+    assert _height_at(linear, 20) == 8
+
+
+def test_what_a_log_scale_cannot_show_is_counted() -> None:
+    shown = curves.chart(curves.Curve("reward", _points([0.0, -1.0, 1.0, 10.0])), 40, 6, 0, 3, view=CurveView(log=True))
+    assert "2 ≤0" in text_of(shown[0])
+    nothing = curves.chart(curves.Curve("reward", _points([0.0])), 40, 6, 0, 0, view=CurveView(log=True))
+    assert "nothing above 0" in text_of(nothing[1])
+    assert len(nothing) == 6
+
+
+def test_a_mean_is_not_pulled_to_zero_and_outlives_a_nan() -> None:
+    made = smoothed(_points([2.0, 2.0, math.nan, 2.0]), 0.9)
+    assert [value for _, value in made[:2]] == pytest.approx([2.0, 2.0])
+    assert math.isnan(made[2][1])
+    assert made[3][1] == pytest.approx(2.0)
+
+
+def test_a_mean_is_the_line_and_the_steps_are_dots_behind_it() -> None:
+    values = [1.0 if i % 9 == 4 else 0.1 for i in range(60)]
+    shown = curves.chart(curves.Curve("reward", _points(values)), 30, 8, 0, 59, view=CurveView(weight=0.9))
+    roles = {role for line in shown[1:-1] for text, role in line if text.strip()}
+    assert roles == {"accent", "dim"}
+    assert {role for line in curves.plot(_points(values), 30, 8, 0, 59) for text, role in line if text.strip()} == {"accent"}
+
+
+def test_a_large_curve_is_labelled_and_barred_where_it_is_healthy() -> None:
+    shown = curves.chart(curves.Curve("entropy", _points([0.0, 0.1, 0.4]), (0.05, 0.15)), 60, 12, 0, 2)
+    texts = [text_of(line) for line in shown]
+    assert texts[1].startswith("  0.4000 ")
+    assert texts[-2].startswith("  0.0000 ")
+    assert [y for y, text in enumerate(texts[1:-1]) if text[9] == "┃"] == [6, 7, 8]
+    assert "▲ above healthy" in texts[0]
+    assert "healthy 0.05 … 0.15" in texts[-1]
+    assert all(width_of(line) == 60 for line in shown)
+
+
+@pytest.mark.parametrize(("value", "mark"), [(0.01, "▼"), (0.1, ""), (0.3, "▲")])
+def test_a_small_curve_says_with_a_sign_when_it_is_out_of_range(value: float, mark: str) -> None:
+    title = text_of(curves.chart(curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15)), 18, 4, 0, 1)[0])
+    assert [sign for sign in "▲▼" if sign in title] == list(mark)
+
+
+def test_the_ranges_come_from_the_file() -> None:
+    assert set(health.bands()) >= {"entropy", "mismatch_kl", "grad_norm"}
+    run = fixtures.healthy().state.runs["code-14b"]
+    entropy = next(c for c in curves.curves(run, health.bands()) if c.title == "entropy")
+    assert entropy.band == tuple(health.ranges()["entropy"]["healthy"])
+
+
+def test_a_window_holds_the_cursor_and_follows_the_newest_step() -> None:
+    view = CurveView().zoomed(0, 99, None, 0.5)
+    assert view.window(0, 99) == (50, 99)
+    assert view.window(0, 120) == (71, 120), "it follows the run"
+    begin, end = view.window(0, 99, 10)
+    assert begin <= 10 <= end
+    assert end - begin == 49
+    back = view.panned(0, 99, None, -0.25)
+    assert back.window(0, 120) == back.window(0, 99), "panned back it stays where it is"
+    assert back.panned(0, 99, None, 0.25).end is None
+    assert back.zoomed(0, 99, None, 2.0) == CurveView()
+
+
+def test_no_window_leaves_the_run() -> None:
+    view = CurveView(steps=10)
+    for _ in range(60):
+        view = view.panned(5, 99, None, -0.25)
+    assert view.window(5, 99) == (5, 14)
+
+
+def test_gpus_stand_on_the_axis_of_steps() -> None:
+    pod = fixtures.healthy().state
+    util, power = curves.gpu_curves(pod.runs["code-14b"], pod.telemetry)
+    assert [step for step, _ in util.points] == [180, 188], "the newest sample is of the step under way"
+    assert util.points[0][1] == pytest.approx(15.5)
+    assert power.title == "GPU W"
+
+
+async def test_large_and_back_and_everything_holds() -> None:
+    session = fixtures.healthy()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("enter", "c", "L", "E", "plus"))
+        shown = [text_of(line) for line in app.screen.query_one("#curves", Panel).lines]
+        assert "log, mean 0.6, steps 94 … 187" in shown[0]
+        assert any(text.startswith("GPU % ") or "  GPU % " in text or "entropy" in text for text in shown)
+        assert len(shown) + 2 <= 24
+        await drive(pilot, [session], (":curves gpu w",))
+        assert app.screen.curves_only == "GPU W"
+        assert "GPU W" in text_of(app.screen.query_one("#curves", Panel).lines[1])
+        await drive(pilot, [session], (":at 60", "~log"))
+        assert "steps 14 … 107" in text_of(app.screen.query_one("#curves", Panel).lines[0])
+        await drive(pilot, [session], ("escape", "escape"))
+        assert app.screen.place == "run"
+        assert app.screen.pane.display
+        assert app.screen.curve_view.log, "how one looks at them stays"
+
+
+async def test_nonsense_is_said() -> None:
+    session = fixtures.healthy()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("enter", ":curves nothing", ":smooth 3"))
+        assert not app.screen.curves_large
+        assert app.screen.curve_view == CurveView()
+        assert "There is no curve 'nothing'" in app.messages[-2].text
+        assert "'3' is no weight" in app.messages[-1].text

@@ -1,0 +1,68 @@
+"""The recorded incident is opened and moved through with the time cursor: curves, GPUs, host and log show each moment of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from bs4_console.core.fleet import Fleet
+from bs4_console.core.log_text import clean, clock_of
+from bs4_console.core.recorded import RecordedSession
+from bs4_console.demo import recording
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.ink import text_of
+from bs4_console.tui.screens.incident import IncidentScreen
+from bs4_console.tui.widgets.panel import Panel
+from tests.console.tui.driving import drive, until
+
+#: Keys in the opened run, and the step that is under the cursor after each.
+WAY = ((":at 12", 12), ("comma", 11), (":earlier 6", 5), ("full_stop", 6), (":later 99", 32))
+
+
+def panel(app: Any, name: str) -> str:
+    return "\n".join(text_of(line) for line in app.screen.query_one(name, Panel).lines)
+
+
+async def test_every_moment_of_the_incident_is_one_moment() -> None:
+    session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+    app: Any = ConsoleApp(Fleet([session]), read_only=True)
+    async with app.run_test(size=(140, 44)) as pilot:
+        await until(pilot, lambda: session.state.link.state == "recorded")
+        await drive(pilot, [], ("enter",))
+        run = session.state.runs["practice"]
+        for key, step in WAY:
+            await drive(pilot, [], (key,))
+            row = next(row for row in run.trainer_steps if row["step"] == step)
+            reward = next(row["reward"] for row in run.orchestrator_steps if row["step"] == step)
+            at = time.strftime("%H:%M:%S", time.gmtime(row["log_t"]))
+            assert app.screen.moment == step
+            assert f"step {step} at {at}" in panel(app, "#alarm")
+            assert f"reward {reward:.4f}" in panel(app, "#curves")
+            sample = min(session.state.telemetry, key=lambda record: abs(record["t"] - row["log_t"]))
+            assert f"at {time.strftime('%H:%M:%S', time.gmtime(sample['t']))}" in panel(app, "#gpus")
+            view = app.screen.pane.view
+            await until(pilot, lambda: app.screen.pane._moment == float(row["log_t"]) and app.screen.pane._feed.loaded)  # noqa: B023
+            await until(pilot, lambda: view.spot is not None and not view.following)  # noqa: B023
+            assert f"Step {step} | Time" in view.visible_text()
+            assert abs((clock_of(clean(view.store.line(view.spot)[1])) or 0.0) - row["log_t"] % 86400) <= 2.0
+        await drive(pilot, [], ("c",))
+        assert "steps 0 … 32" in panel(app, "#curves")
+        await drive(pilot, [], ("escape", "escape"))
+        assert app.screen.moment is None
+        assert not app.screen.curves_large
+        await until(pilot, lambda: app.screen.pane.view.following)
+        await drive(pilot, [], ("i",))
+        assert isinstance(app.screen, IncidentScreen)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_the_moment_before_it_went_wrong_is_readable_at_every_size(size: tuple[int, int]) -> None:
+    session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+    app: Any = ConsoleApp(Fleet([session]), read_only=True)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: session.state.link.state == "recorded")
+        await drive(pilot, [], ("enter", ":at 32", "c"))
+        assert "step 32 at " in panel(app, "#alarm")
+        assert len(app.screen.query_one("#curves", Panel).lines) + len(app.screen.query_one("#alarm", Panel).lines) + 4 == size[1]
