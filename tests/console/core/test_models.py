@@ -42,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/api/models/example/away"):
             self.send_response(302)
             # The same server under another name: another host for whoever holds a token.
-            self.send_header("Location", f"http://localhost:{self.server.server_port}/api/models/example/text")
+            self.send_header("Location", f"http://127.0.0.2:{self.server.server_port}/api/models/example/text")
             self.end_headers()
             return
         code, data = ANSWERS.get(self.path, (404, {}))
@@ -58,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    server = Hub(("127.0.0.1", 0), Handler)
+    server = Hub(("0.0.0.0", 0), Handler)  # also as 127.0.0.2: another host, without a name that a bare machine may not know
     server.tokens = []
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
