@@ -29,7 +29,7 @@ EVERY = [(name, generation(name)) for name in TRIES if name not in SCENARIOS]
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "playbook", "try", *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=560, check=False, stdin=subprocess.DEVNULL)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
 
 
 def tried(name: str, trainer: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def tried(name: str, trainer: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize(("name", "trainer"), EVERY, ids=[f"{name}-{trainer}" for name, trainer in EVERY])
 def test_it_is_named_and_trains_again(name: str, trainer: str) -> None:
     if missing := TRIES[name].needs():

@@ -77,7 +77,7 @@ async def bring_all_back(stage: Stage) -> None:
     await stage.must("stop", run="demo")
     new = stage.pod.run_dir / "checkpoints"
     if new.exists():
-        aside(new).rename(stage.pod.home / "aside-new-checkpoints")
+        aside(new).rename(stage.pod.project / "aside-new-checkpoints")
     (stage.pod.home / "aside-checkpoints").rename(new)
     await recover(stage)
 
