@@ -66,8 +66,7 @@ class HostSampler:
 
     def _net(self) -> dict[str, int | None]:
         """Bytes per second over all interfaces but loopback; null when a counter went back (an interface left)."""
-        counters = [counter for name, counter in psutil.net_io_counters(pernic=True, nowrap=False).items() if name != "lo"]
-        now = (time.monotonic(), sum(counter.bytes_recv for counter in counters), sum(counter.bytes_sent for counter in counters))
+        now = (time.monotonic(), *net_bytes())
         before, self._net_before = self._net_before, now
         if before is None or now[1] < before[1] or now[2] < before[2] or now[0] <= before[0]:
             return {"rx": None, "tx": None}
@@ -82,6 +81,18 @@ class HostSampler:
         if age > _DISKS_STALE_S:
             return [_unknown_disk(disk["path"]) for disk in disks]
         return disks
+
+
+def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
+    """Bytes received and sent since the boot, all interfaces but loopback. Read here: psutil takes eight times as long (0.24 ms), and
+    the whole agent has 5 ms a second."""
+    received = sent = 0
+    for line in Path(path).read_text().splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        if name.strip() != "lo":
+            fields = numbers.split()
+            received, sent = received + int(fields[0]), sent + int(fields[8])
+    return received, sent
 
 
 def one_per_device(paths: Sequence[Path]) -> list[Path]:

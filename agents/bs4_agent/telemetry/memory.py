@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +35,8 @@ class MemoryMeter:
             usage = _number(self._group / self._files.usage)
             if usage is not None:
                 return max(usage - self._reclaimable(self._group, self._files), 0), self._limit
-        machine = psutil.virtual_memory()
-        return int(machine.total - machine.available), int(machine.total)
+        available = _available()
+        return self._total - (int(psutil.virtual_memory().available) if available is None else available), self._total
 
     def _narrowest(self, cgroups: Path, own: Path) -> tuple[Path | None, _Limits | None, int]:
         found: tuple[Path | None, _Limits | None, int] = (None, None, self._total)
@@ -74,6 +75,18 @@ def _memberships(cgroups: Path, own: Path) -> list[tuple[Path, str, _Limits]]:
         elif "memory" in controllers.split(","):
             found.append((cgroups / "memory", path.lstrip("/"), _V1))
     return found
+
+
+def _available() -> int | None:
+    """MemAvailable, among the first lines of /proc/meminfo; psutil takes all sixty of them apart (0.25 ms a second of the agent's 5)."""
+    fd = os.open("/proc/meminfo", os.O_RDONLY)
+    try:
+        for line in os.read(fd, 256).splitlines():
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) * 1024
+        return None
+    finally:
+        os.close(fd)
 
 
 def _number(path: Path) -> int | None:
