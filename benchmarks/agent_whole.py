@@ -7,8 +7,8 @@ logs are there and nothing is written. The agent is the deployed bundle, as the 
 console attached, beside an interpreter of the same kind that only sleeps. The first 70 s are left out: processes are looked at more often
 in their first minute, and a run lives for hours. A real driver's own time per call is not in it: the simulated one answers at once.
 
-The agent sleeps nearly all the time, and waking on a core that has gone to sleep costs it up to a fifth more than on one that works. A pod
-that trains has no sleeping cores, so every core is kept awake by a process of the lowest priority; what an idle machine shows is told beside.
+The agent sleeps nearly all the time, and waking on a core that sleeps costs it up to a fifth more than on one that works. A pod that trains
+has no sleeping cores, so every core is kept awake by a process of the lowest priority; what an idle machine shows is told beside.
 """
 
 from __future__ import annotations
