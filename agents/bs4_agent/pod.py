@@ -90,7 +90,7 @@ class Pod:
 
     def gpu_facts(self) -> GpuFacts:
         self.runs.poll()
-        return self._gpu_facts(self.table.refresh())
+        return self._gpu_facts(self.table.refresh(), thorough=True)
 
     def watched_processes(self) -> set[Identity]:
         """The living processes whose end is a fact of its own, and is to be known at once."""
@@ -170,13 +170,14 @@ class Pod:
             around=around,
         )
 
-    def _gpu_facts(self, snapshot: Snapshot) -> GpuFacts:
+    def _gpu_facts(self, snapshot: Snapshot, *, thorough: bool = False) -> GpuFacts:
+        """`thorough`: every process is asked anew what it has open. A plan must not miss a holder because it was looked at 30 s ago."""
         sample = self.gpus.latest()
         if sample["state"] != "ok":
             return GpuFacts(sample["state"])
         if sample["pids"] == "unknown":
             sample["pids"] = self._numbering
-        open_by = self.table.holders(self.scope.dev, nvml_pids(sample))
+        open_by = self.table.holders(self.scope.dev, set(snapshot) if thorough else nvml_pids(sample))
         membership = self.runs.membership
         seen = attribute(sample, snapshot, open_by, membership.owner_of, self.table.monitors(self.scope.dev))
         self._numbering = str(seen["pids"])

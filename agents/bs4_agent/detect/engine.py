@@ -56,6 +56,11 @@ def incident_id(item: Finding) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
+def _overtaking(facts: Facts) -> dict[str, int]:
+    """The newest attempt of each run that makes steps: what was wrong with an earlier one is history."""
+    return {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
+
+
 class Engine:
     """`evaluate` after every look; `feed` for every log line."""
 
@@ -184,7 +189,7 @@ class Engine:
         """What the logs of an earlier attempt said is history once a later one makes steps."""
         if not self._live:
             return
-        newest = {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
+        newest = _overtaking(facts)
         for key in [key for key in (*self._matchers, *self._adopted) if key[1] < newest.get(key[0], 0)]:
             self._matchers.pop(key, None)
             self._adopted.pop(key, None)
@@ -207,7 +212,8 @@ class Engine:
         for key in [k for k in self._held if k not in found]:
             held = self._held[key]
             playbook = self._for[held.finding.failure]
-            if not held.fired or facts.now_m - held.last_m >= playbook.keep_s:
+            over = held.finding.attempt < _overtaking(facts).get(held.finding.run, 0)
+            if not held.fired or over or facts.now_m - held.last_m >= playbook.keep_s:
                 del self._held[key]
                 if held.fired:
                     out.append(Transition("cleared", key, held.finding, playbook))

@@ -178,3 +178,13 @@ def test_what_logs_said_before_the_stop_stays():
     assert events(watch.evaluate(facts(run, now=NOW))) == [("opened", "noise")]
     stopping = dataclasses.replace(run, stop_requested=True)
     assert watch.evaluate(facts(stopping, now=NOW + 2)) == [], "neither again nor cleared"
+
+
+def test_what_was_wrong_with_an_earlier_attempt_is_over_once_a_later_one_makes_steps():
+    watch = engine({**DESYNC, "detect": {**DESYNC["detect"], "keep_firing_for": 600.0}})
+    watch.evaluate(facts(desynced(), now=NOW))
+    watch.evaluate(facts(desynced(), now=NOW + 10))
+    later = dataclasses.replace(healthy(), attempt=desynced().attempt + 1)
+    starting = dataclasses.replace(later, trainer_side=Side())
+    assert watch.evaluate(facts(starting, now=NOW + 12)) == [], "it has yet to show that it is better"
+    assert events(watch.evaluate(facts(later, now=NOW + 14))) == [("cleared", "step-desync")]
