@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bs4_agent.detect.facts import Holder
-from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.identity import Identity
+from bs4_agent.errors import NotApplicable
+from bs4_agent.playbooks.steps.leftovers import EndLeftovers
 from bs4_agent.playbooks.world import Context, Planned
 
 
-class EndProcesses:
+class EndProcesses(EndLeftovers):
     """Ours or not is decided by descent alone. With a holder goes the rest of its dead attempt: a router that lives on holds the port.
     A holder that cannot be proved ours is named in the plan and left alone."""
 
@@ -33,20 +33,6 @@ class EndProcesses:
         }
         title = f"End the {len(left)} processes that are left of {', '.join(dead)}"
         return Planned("end_processes", title, "kill -TERM " + " ".join(str(t["pid"]) for t in targets), {}, targets, shown)
-
-    def done(self, context: Context, planned: Planned) -> bool:
-        return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
-
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
-        left = {member.identity for run in {t["dead_run"] for t in alive} for member in context.world.leftovers(run)}
-        for target in alive:
-            if Identity.from_dict(dict(target)) not in left:
-                raise PlanChanged(f"pid {target['pid']} is no leftover of {target['dead_run']} any more; make a new plan.")
-        return alive
-
-    def act(self, context: Context, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Callable[[str], None]) -> str:
-        return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)
 
 
 def _line(holder: Holder) -> str:
