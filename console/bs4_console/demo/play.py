@@ -16,7 +16,7 @@ from bs4_console.demo.scenario import Scenario
 from bs4_console.demo.stage import Stage, staged
 
 DETECT_S = 90.0
-RECOVER_S = 240.0
+RECOVER_S = 180.0
 _HAND_OFFS = ("*/broadcasts/*", "*/rollouts/*")
 _ROTATED = ("*/checkpoints/step_*/trainer/*", "*/weights/step_*/*")
 #: With --no-fix the pod is watched this long; a run that moves again in it was not broken.
@@ -75,9 +75,13 @@ async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str | None, say: S
     begun, begun_t = time.monotonic(), time.time()
     if plan_hash is not None:
         plan = stage.ledger.plans[plan_hash]
-        action = await stage.act("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan_hash, confirm_run=plan.run)
-        done, state = action.state == "done", action.state
-        say(f"{action.state}: {action.detail}")
+        body = {"playbook": plan.playbook, "run": plan.run, "plan_hash": plan_hash, "confirm_run": plan.run}
+        try:
+            action = await asyncio.wait_for(stage.act("playbook", **body), RECOVER_S)
+            done, state, detail = action.state == "done", action.state, action.detail
+        except TimeoutError:
+            done, state, detail = False, "unfinished", f"after {RECOVER_S:.0f} s the playbook has not ended; the pod is given up"
+        say(f"{state}: {detail}")
     else:
         say("no machine may mend this: a person does what the advice says")
         await (scenario.repair or functools.partial(person.recover, run=scenario.run))(stage)

@@ -19,11 +19,12 @@ _LIMIT = 64
 class MoveFiles:
     """Confirmed is the selector with its limits; the concrete list is journalled before it moves, since a dying run may still add to it.
 
-    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it never made a step. By its markers it may
-    be the newest complete one, which nothing else may move; here the attempt itself has shown that it cannot be loaded, and an older
-    complete one must be there. `torn-checkpoint`: step directories above the newest complete step. `partial-broadcast`: broadcasts without
-    their STABLE marker. `rejection-note`: 2026-01's configs/error.txt, without which the trainer looks at the run again. `stale-shm`:
-    shared memory of ours that nobody has open; it is another file system, so those bytes are copied and compared before they go.
+    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it never made a step. By its markers it
+    may be the newest complete one, which nothing else may move; here the attempt itself has shown that it cannot be loaded, and an
+    older complete one must be there. `torn-checkpoint`: step directories above the newest complete step. `partial-broadcast`:
+    broadcasts without their STABLE marker. `rejection-note`: 2026-01's configs/error.txt, the evidence, which the next start deletes
+    when it succeeds. `stale-shm`: shared memory of ours that nobody has open; it is another file system, so those bytes are copied and
+    compared before they go.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:

@@ -9,6 +9,7 @@ from bs4_console.demo.miniature.install import ENVIRONMENT, install_environment,
 from bs4_console.demo.person import aside, recover, replace_in_config, restore_and_recover
 from bs4_console.demo.scenario import BOTH, NEW, OLD, Scenario, nothing, start, train
 from bs4_console.demo.stage import Stage
+from bs4_console.demo.tree import Process
 
 #: A reward function that expects another kind of answer, and one whose answer key is of another task.
 _RAISES = "def score(prompt, answer):\n    return list(answer).get('answer')\n"
@@ -81,11 +82,22 @@ async def put_it_back(stage: Stage) -> None:
 
 
 async def garble_run_config(stage: Stage) -> None:
-    """The file that the orchestrator leaves for the trainer, before the trainer has seen it."""
-    await start(stage)
+    """The file that the orchestrator leaves for the trainer; the trainer is held until it lies there, so that it sees this one only."""
     path = stage.pod.run_dir / "run_default" / "configs" / "orch.toml"
-    await faults.until(lambda: path.exists() and path.stat().st_size > 0, 30, str(path))
+    held: dict[int, Process] = {}
+
+    def written() -> bool:
+        for process in (*faults.find(stage.pod, "torchrun"), *faults.find(stage.pod, "rank")):
+            if process.pid not in held and faults.pause(process):
+                held[process.pid] = process
+        return bool(held) and path.exists() and path.stat().st_size > 0
+
+    await start(stage)
+    await faults.until(written, 60, f"{path}, and a trainer to hold")
     path.write_bytes(b"\0\0\0" + path.read_bytes()[3:])
+    for process in held.values():
+        faults.resume(process)
+    await faults.until(path.with_name("error.txt").exists, 60, "the trainer's refusal; it had read the config already: try again")
 
 
 async def start_with_unknown_key(stage: Stage) -> None:

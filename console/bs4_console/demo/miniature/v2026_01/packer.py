@@ -26,6 +26,7 @@ class Packer:
         self._log = log
         self._sent = start_step
         self._seen: int | None = None
+        self._look_again = 0.0
         shutil.rmtree(output / "rollouts", ignore_errors=True)
 
     @property
@@ -69,16 +70,19 @@ class Packer:
             pace.poll()
 
     def _refused(self, configs: Path) -> bool:
-        """A run whose config cannot be used is told so in a file, and looked at again only when that file is gone."""
+        """A run whose config cannot be used is told so in a file and looked at again a second later; the file goes once the config is
+        valid (runs.py:53-90 of a24ec986b)."""
         note = configs / "error.txt"
-        if note.exists():
+        if time.monotonic() < self._look_again:
             return True
         try:
             tomllib.loads((configs / "orch.toml").read_text())
-        except tomllib.TOMLDecodeError as error:
-            note.write_text(f"Error parsing config: {error}\n")
-            self._log.error(f"Error loading config for {configs.parent.name}: {error}")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            note.write_text(f"Error parsing orchestrator config:\n{error}\n")
+            self._look_again = time.monotonic() + pace.paced(1)
+            self._log.error(f"Error parsing orchestrator config for run {configs.parent.name}: {error}", "runs.py::88")
             return True
+        note.unlink(missing_ok=True)
         return False
 
     def _batch_path(self) -> Path | None:
