@@ -30,7 +30,6 @@ FAMILIES = {
     "performance": "Performance",
     "training-health": "Training health",
     "verl": "verl",
-    "maintenance": "Maintenance",
     "recovery": "Recovery",
 }
 

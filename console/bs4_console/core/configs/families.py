@@ -6,6 +6,7 @@ import functools
 import re
 import tomllib
 
+from bs4_console.core import models
 from bs4_console.core.assets import find
 
 #: Family -> parsers that read its tool calls; the first is the one to set.
@@ -42,12 +43,6 @@ def billions(model: str) -> float | None:
 
 
 @functools.cache
-def _known_bad() -> dict[str, tuple[str, str]]:
-    with (find("configs") / "models-known-bad.toml").open("rb") as handle:
-        return {name.lower(): (entry["applies"], entry["reason"]) for name, entry in tomllib.load(handle).items()}
-
-
-@functools.cache
 def rendered() -> frozenset[str]:
     """Models for which the current prime-rl finds a renderer by itself."""
     with (find("configs") / "renderers.toml").open("rb") as handle:
@@ -55,6 +50,6 @@ def rendered() -> frozenset[str]:
 
 
 def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
-    """(why, whether it was this very trainer that could not) when the model is on the list."""
-    entry = _known_bad().get(model.lower())
-    return (entry[1], entry[0] in ("any", trainer)) if entry else None
+    """(why, whether it was this very trainer that could not) when the registry says that it could not be trained."""
+    known = models.get(model)
+    return (known.blocked["reason"], known.blocked_for(trainer)) if known is not None and known.blocked else None
