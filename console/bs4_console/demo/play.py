@@ -102,8 +102,8 @@ async def _fixed(stage: Stage, scenario: Scenario, plan_hash: str | None, say: S
 
 
 def _replaced_by_itself(stage: Stage, run: str) -> tuple[str, ...]:
-    """What a run that works deletes on its own while it is looked at: that is no loss of the fix's."""
-    if stage.session.state.runs[run].word != "running":
+    """What a run that works deletes on its own while it is looked at, from its first step on: that is no loss of the fix's."""
+    if stage.session.state.runs[run].word not in ("starting", "running"):
         return ()
     rotates = "keep_last" in stage.pod.config_path.read_text()
     return (*_HAND_OFFS, *_ROTATED) if rotates else _HAND_OFFS
