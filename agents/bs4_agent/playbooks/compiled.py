@@ -112,5 +112,7 @@ class Library:
         try:
             return self._by_id[playbook_id]
         except KeyError:
-            known = ", ".join(sorted(self._by_id))
-            raise UnknownPlaybook(f"There is no playbook {playbook_id!r} in this agent; it knows {known}.") from None
+            count = len(self._by_id)
+            raise UnknownPlaybook(
+                f"There is no playbook {playbook_id!r} among the {count} of this agent; `playbook list` shows them."
+            ) from None

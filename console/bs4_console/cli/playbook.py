@@ -16,6 +16,7 @@ from bs4_console.core.playbooks import lint
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PlanView
 from bs4_console.core.step_words import sentence
+from bs4_console.core.suggest import did_you_mean
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +90,9 @@ def _find(name: str) -> dict[str, Any]:
     for playbook in good:
         if playbook["id"] == name:
             return playbook
-    raise UsageError(f"There is no playbook {name!r}.", f"Known: {', '.join(p['id'] for p in good)}.")
+    raise UsageError(
+        f"There is no playbook {name!r}.", f"{did_you_mean(name, [p['id'] for p in good])} `bs4-console playbook list` shows all."
+    )
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ from tomlkit.exceptions import ParseError
 
 from bs4_console.core import files, locations
 from bs4_console.core.errors import UsageError
+from bs4_console.core.suggest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # What reaches ssh as a host, user or jump: no white space, no control characters, no leading dash (an option), no quotes or shell signs.
@@ -26,6 +26,7 @@ class Pod:
 
     `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,..."). `ssh_config` False ignores ~/.ssh/config.
     `read_only` forbids every action. `provider` and `instance` name where it was rented; provider "local" is this machine, without SSH.
+    `price` is what it costs, US dollars an hour.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Pod:
     provider: str | None = None
     instance: str | None = None
     notes: str = ""
+    price: float | None = None
 
     @property
     def is_local(self) -> bool:
@@ -66,7 +68,7 @@ class Pod:
 
 _TYPES: Mapping[str, type] = {
     "host": str, "port": int, "user": str, "identity_file": str, "jump": str, "ssh_config": bool, "read_only": bool,
-    "tags": list, "provider": str, "instance": str, "notes": str,
+    "tags": list, "provider": str, "instance": str, "notes": str, "price": float,
 }  # fmt: skip
 _DEFAULTS = {field.name: field.default for field in fields(Pod)}
 
@@ -149,9 +151,11 @@ class Inventory:
         values: dict[str, Any] = {}
         for key, item in table.items():
             if key not in _TYPES:
-                raise UsageError(f"{self.path}: pod {name} has an unknown setting {key!r}.", _did_you_mean(key, _TYPES))
+                raise UsageError(f"{self.path}: pod {name} has an unknown setting {key!r}.", did_you_mean(key, _TYPES))
             value = item.unwrap() if hasattr(item, "unwrap") else item
             wanted = _TYPES[key]
+            if wanted is float and type(value) is int:
+                value = float(value)
             if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
                 raise UsageError(f"{self.path}: pod {name}: {key} = {value!r} is not of type {wanted.__name__}.", "Correct that line.")
             values[key] = tuple(str(tag) for tag in value) if isinstance(value, list) else value
@@ -162,9 +166,4 @@ class Inventory:
     def _unknown(self, name: str, known: Mapping[str, Pod] | tuple[()]) -> UsageError:
         if not known:
             return UsageError(f"There is no pod named {name}: the inventory is empty.", "Add it with `bs4-console pods add`.")
-        return UsageError(f"There is no pod named {name}.", _did_you_mean(name, known) + " `bs4-console pods list` shows all.")
-
-
-def _did_you_mean(word: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(list(known)[:8])}."
+        return UsageError(f"There is no pod named {name}.", did_you_mean(name, known) + " `bs4-console pods list` shows all.")

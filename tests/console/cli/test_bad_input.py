@@ -139,7 +139,8 @@ def test_an_unknown_playbook_and_an_unknown_stream(trained: Practice) -> None:
     for words in (("playbook", "show", "nope"), ("playbook", "plan", "nope", "--pod", "pod-a")):
         sentence = trained(*words)
         assert sentence.code == 2
-        assert "There is no playbook 'nope'. Known: " in sentence.sentence
+        assert "There is no playbook 'nope'. " in sentence.sentence
+        assert "`bs4-console playbook list` shows all." in sentence.sentence
     assert trained("logs", "demo", "--pod", "pod-a", "--source", "nope").code == 2
 
 

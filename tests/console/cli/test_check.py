@@ -182,7 +182,7 @@ def test_watching_tells_what_changes_and_pings_each_cycle(trained: Practice, con
             console,
             f'[[notify]]\nkind = "webhook"\nurl = "{at.url("/" + SECRET)}"\n[[notify]]\nkind = "healthchecks"\nurl = "{at.url("/ping")}"\n',
         )
-        process = console.start("check", "--watch", "--every", "1", "--timeout", "2", "--json")
+        process = console.start("check", "--watch", "--every", "1", "--timeout", "10", "--json")
         try:
             wait(lambda: len([got for got in at.got if got.path == "/ping"]) >= 3)
             assert [got for got in at.got if got.path != "/ping"] == []
@@ -205,7 +205,7 @@ def test_watching_tells_what_changes_and_pings_each_cycle(trained: Practice, con
 
 
 def wait(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
