@@ -17,8 +17,8 @@ test: system $(STAMP) $(WHEELS) check
 	$(BIN)/python -m pytest -m "not long and not gpu and not vllm"
 
 test-long: system $(STAMP) $(WHEELS)
-	$(BIN)/python -m pytest -m "long and not gpu and not vllm" --timeout 900 --ignore tests/e2e/test_tries.py
-	$(BIN)/python -m pytest -m long --timeout 900 -n 2 tests/e2e/test_tries.py
+	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
+	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 2
 
 # How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
 score: $(STAMP)

@@ -11,6 +11,8 @@ from tests.e2e import journals
 from tests.e2e.killing import at, kill_agent_at
 from tests.e2e.playing import broken, ended
 
+pytestmark = pytest.mark.beside
+
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 DESYNC = ("stop_run", "archive_logs", "move_steps", "relaunch")
 EVERY = [("accepted", ""), *((event, kind) for kind in DESYNC for event in ("intent", "step-done")), ("verifying", "")]

@@ -15,6 +15,8 @@ from bs4_console.demo.stage import Stage, staged
 from bs4_console.demo.tree import Process
 from tests.e2e import journals
 
+pytestmark = pytest.mark.beside
+
 LOOKS = ("launcher", "inference", "engine", "worker", "orchestrator", "rank")
 
 

@@ -10,6 +10,8 @@ from bs4_console.demo import faults
 from bs4_console.demo.scenarios import train
 from bs4_console.demo.stage import staged
 
+pytestmark = pytest.mark.beside
+
 #: Both launchers look at their children every second and give them seconds to end.
 NOTICED_S = 30.0
 

@@ -20,6 +20,8 @@ from bs4_console.demo.scenarios import BOTH, SCENARIOS, choose
 from bs4_console.transport import bundle
 from bs4_console.transport.ssh import SshTransport
 
+pytestmark = pytest.mark.beside
+
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 MINIATURE = Path(demo.__file__).parent / "miniature"
 

@@ -23,6 +23,8 @@ def generation(name: str) -> str:
     return next((trainer for trainer in trainers if (name, trainer) in PROVEN), trainers[0])
 
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 #: The others are tried as scenarios already.
 EVERY = [(name, generation(name)) for name in TRIES if name not in SCENARIOS]
 
@@ -40,7 +42,6 @@ def tried(name: str, trainer: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.long
 @pytest.mark.timeout(330)
 @pytest.mark.parametrize(("name", "trainer"), EVERY, ids=[f"{name}-{trainer}" for name, trainer in EVERY])
 def test_it_is_named_and_trains_again(name: str, trainer: str) -> None:
@@ -54,7 +55,6 @@ def test_it_is_named_and_trains_again(name: str, trainer: str) -> None:
     assert report["fixed_by"] == ("playbook" if report["plan_hash"] else "person")
 
 
-@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_left_alone_it_stays_broken() -> None:
     done = command("rank-sigkill", "--no-fix", "--json")

@@ -12,6 +12,8 @@ from bs4_console.demo import faults, witness
 from bs4_console.demo.pod import PracticePod
 from tests.console.demo.running import Run, Start, log_text, trained
 
+pytestmark = pytest.mark.beside
+
 
 async def hangs(pod: PracticePod, run: Run, finished: int) -> None:
     """The orchestrator goes on to its barrier, the trainer does nothing, nobody complains."""

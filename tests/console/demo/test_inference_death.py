@@ -16,6 +16,8 @@ from bs4_console.demo import faults, tree, witness
 from bs4_console.demo.pod import PracticePod
 from tests.console.demo.running import Run, Start, log_text, logs, trained
 
+pytestmark = pytest.mark.beside
+
 LONG = pytest.mark.long
 
 

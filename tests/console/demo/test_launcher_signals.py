@@ -9,6 +9,8 @@ import pytest
 from bs4_console.demo import faults, tree
 from tests.console.demo.running import GENERATIONS, Run, Start, log_text, trained
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.mark.long
 async def test_sigterm_orphans_everything_in_2026_01(start: Start) -> None:

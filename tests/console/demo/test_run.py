@@ -12,6 +12,8 @@ from bs4_console.demo import faults, witness
 from bs4_console.demo.miniature import checkpoint
 from tests.console.demo.running import GENERATIONS, Run, Start, log_text, trained
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 async def test_runs_to_its_good_end(start: Start, generation: str) -> None:

@@ -8,6 +8,8 @@ from bs4_console.core.errors import NotApplicableError, UsageError
 from bs4_console.demo.play import play
 from bs4_console.demo.scenarios import SCENARIOS, choose
 
+pytestmark = pytest.mark.beside
+
 EVERY = [(scenario, trainer) for scenario in SCENARIOS.values() for trainer in scenario.trainers]
 
 
