@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/biglog.py [--lines 5000000] [--rounds 3] [--toolong PATH] [--json FILE]
 
 Every program runs in tmux, 180x50, on the same file in memory; a key is sent and the screen is looked at until the wanted line is on it
-(a look takes about 4 ms). The console reads through its agent and the real `attach`; the others open the file itself. Measured are
+(the moment something was written). The console reads through its agent and the real `attach`; the others open the file itself. Measured are
 
 * end: the newest line. The console is running already and opens the log (`enter`); the others are started on it and sent to its end
 * line: any line of the middle, by its number
@@ -19,8 +19,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -42,10 +40,9 @@ from bs4_console.tui.app import ConsoleApp
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.streams import AttachDuplex, serve
+from benchmarks.terminal import PATIENCE_S, Terminal
 
 SIZE = (180, 50)
-#: Seconds after which a program is taken not to be able to do it.
-PATIENCE_S = 30.0
 #: Texts to look for: at the start of the file once, in every line, in one line of 97, in none.
 ONCE, EVERY, SOME, NEVER = "lr 0000007 tokens", "tokens batch", "WARNING", "Traceback"
 
@@ -125,61 +122,12 @@ def agent(home: Home, log: Path) -> Iterator[None]:
             process.communicate()
 
 
-class Terminal:
-    """A program in a tmux server of its own."""
-
-    def __init__(self, argv: list[str], **environment: str) -> None:
-        self._name = f"bs4-bench-{os.getpid()}"
-        exports = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(SIZE[0]), "-y", str(SIZE[1]), *exports, shlex.join(argv))
-
-    def _tmux(self, *words: str) -> str:
-        return subprocess.run(["tmux", "-L", self._name, *words], check=True, capture_output=True, text=True).stdout
-
-    def type(self, text: str) -> None:
-        self._tmux("send-keys", "-l", text)
-
-    def press(self, *keys: str) -> None:
-        self._tmux("send-keys", *keys)
-
-    def shown(self) -> str:
-        return self._tmux("capture-pane", "-p")
-
-    def wait(self, wanted: str) -> float | None:
-        """Seconds until `wanted`, an expression, is on the screen; None when it does not come."""
-        began = time.perf_counter()
-        while time.perf_counter() - began < PATIENCE_S:
-            if re.search(wanted, self.shown()):
-                return time.perf_counter() - began
-            time.sleep(0.001)
-        return None
-
-    def after(self, key: str, wanted: str) -> float | None:
-        began = time.perf_counter()
-        self.press(key)
-        waited = self.wait(wanted)
-        return None if waited is None else time.perf_counter() - began
-
-    def enter(self, text: str, wanted: str) -> float | None:
-        """Type `text`, and when it is there, Enter: seconds from that to `wanted`."""
-        self.type(text)
-        self.wait(re.escape(text.lstrip(":/?").split(" ", 1)[-1]))
-        return self.after("Enter", wanted)
-
-    def record(self, path: Path) -> None:
-        """From now on everything that reaches the terminal goes into `path` as well."""
-        self._tmux("pipe-pane", "-o", f"cat > {shlex.quote(str(path))}")
-
-    def close(self) -> None:
-        subprocess.run(["tmux", "-L", self._name, "kill-server"], check=False, capture_output=True)
-
-
 Times = dict[str, float | None]
 
 
 def console(home: Home, lines: int) -> Times:
     times: Times = {}
-    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)])
+    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)], SIZE)
     try:
         terminal.wait("bench")
         terminal.press("Enter")
@@ -204,11 +152,9 @@ def console(home: Home, lines: int) -> Times:
 
 def less(log: Path, lines: int) -> Times:
     times: Times = {}
-    began = time.perf_counter()
-    terminal = Terminal(["less", str(log)])
+    terminal = Terminal(["less", str(log)], SIZE)
     try:
-        terminal.wait("Step 0 ")
-        times["start"] = time.perf_counter() - began
+        times["start"] = terminal.first("Step 0 ")
         times["end"] = terminal.after("G", rf"Step {lines - 1} ")
         terminal.type(str(lines // 2))
         times["line"] = terminal.after("g", rf"Step {lines // 2 - 1} ")
@@ -222,15 +168,11 @@ def less(log: Path, lines: int) -> Times:
 
 def lnav(log: Path, lines: int) -> Times:
     times: Times = {}
-    began = time.perf_counter()
-    terminal = Terminal(["lnav", str(log)], HOME=tempfile.mkdtemp())
+    home = tempfile.TemporaryDirectory(prefix="bs4-lnav-")
+    terminal = Terminal(["lnav", str(log)], SIZE, {"HOME": home.name})
     try:
-        terminal.wait(r"Step \d+ ")
-        times["start"] = time.perf_counter() - began
-        while not re.search(rf"Step {lines - 1} ", terminal.shown()) and time.perf_counter() - began < PATIENCE_S:
-            terminal.type("G")
-            time.sleep(0.02)
-        times["end"] = time.perf_counter() - began
+        times["start"] = terminal.first(r"Step \d+ ")
+        times["end"] = terminal.first(rf"Step {lines - 1} ")  # it follows to the end by itself, indexing
         times["line"] = terminal.enter(f":goto {lines // 2}", rf"Step {lines // 2} ")
         terminal.type("g")
         terminal.wait("Step 0 ")
@@ -238,20 +180,22 @@ def lnav(log: Path, lines: int) -> Times:
         times["first"] = terminal.enter(f"/{last}", rf"Step {lines - 1} ")
     finally:
         terminal.close()
+        home.cleanup()
     return times
 
 
 def toolong(program: str, log: Path, lines: int) -> Times:
     times: Times = {}
-    began = time.perf_counter()
-    terminal = Terminal([program, str(log)])
+    terminal = Terminal([program, str(log)], SIZE)
     try:
-        terminal.wait(rf"Step {lines - 1} ")
-        times["end"] = time.perf_counter() - began
+        times["end"] = terminal.first(rf"Step {lines - 1} ")
         terminal.press("C-g")
-        time.sleep(0.5)
-        terminal.type(str(lines // 2))
-        times["line"] = terminal.after("Enter", rf"Step {lines // 2 - 1} |Step {lines // 2} ")
+        terminal.wait("▊")  # its box, in which a number stands already; it goes there with every digit
+        terminal.press("C-u")
+        number = str(lines // 2)
+        terminal.type(number[:-1])
+        time.sleep(1.0)
+        times["line"] = terminal.after(number[-1], rf"Step {lines // 2 - 1} ")
     finally:
         terminal.close()
     return times
@@ -310,7 +254,7 @@ def painted(home: Home, log: Path, seconds: float, **environment: str) -> dict[s
                 handle.write("".join(map(line, range(n, n + 1000))).encode())
                 n += 1000
 
-    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)], **environment)
+    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)], SIZE, environment)
     writer = threading.Thread(target=grow)
     try:
         terminal.wait("bench")
@@ -321,18 +265,22 @@ def painted(home: Home, log: Path, seconds: float, **environment: str) -> dict[s
         terminal.wait("following")
         writer.start()
         time.sleep(2)
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "bytes"
-            terminal.record(path)
-            before = terminal.shown()
-            time.sleep(seconds)
-            moved = terminal.shown() != before
-            size = path.stat().st_size
-        return {"KiB/s": size / 1024 / seconds, "moved": float(moved)}
+        before, painted_before = terminal.shown(), terminal.painted
+        time.sleep(seconds)
+        moved = terminal.shown() != before
+        return {"KiB/s": round((terminal.painted - painted_before) / 1024 / seconds, 1), "moved": float(moved)}
     finally:
         stop.set()
         writer.join()
         terminal.close()
+
+
+def version(program: str) -> str:
+    """The first line that the program says of itself."""
+    if not program:
+        return "not installed"
+    said = subprocess.run([program, "--version"], check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return (said.stdout or said.stderr).strip().partition("\n")[0]
 
 
 def medians(rounds: list[Times]) -> Times:
@@ -342,6 +290,34 @@ def medians(rounds: list[Times]) -> Times:
         values = [value for times in rounds if (value := times.get(name)) is not None]
         found[name] = round(statistics.median(values), 3) if values else None
     return found
+
+
+#: Rows of the page: what it is called there.
+ROWS = {
+    "start": "first screen",
+    "end": "the newest line",
+    "line, counted for the first time": "any line, the first time",
+    "line": "any line after that",
+    "first": "first hit of a text",
+    "all, one line of 97": "all hits, one line of 97",
+    "all, every line": "all hits, every line",
+    "filter, the only line that passes": "filter, the only line that passes",
+}
+
+
+def table(result: dict[str, Any]) -> str:
+    """For docs/logs.md. A program that is not installed here says so; "–": it has no such thing, or it was not measured."""
+    seconds: dict[str, Times] = result["seconds"]
+    missing = [name for name, said in result.get("others", {}).items() if said == "not installed"]
+    names = [*sorted(seconds, key=lambda name: name != "bs4-console"), *missing]
+    rows = [f"| | {' | '.join(f'`{name}`' if name.startswith('grep') else name for name in names)} |", "|---" * (len(names) + 1) + "|"]
+    for row, title in ROWS.items():
+        cells = []
+        for name in names:
+            value = seconds.get(name, {}).get(row)
+            cells.append("not installed" if name in missing else f"{value:.3g} s" if value is not None else "–")
+        rows.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def main() -> None:
@@ -377,9 +353,13 @@ def main() -> None:
         if "console" in parts:
             programs["bs4-console"] = lambda: console(home, options.lines)
         if "others" in parts:
-            programs["less"] = lambda: less(log, options.lines)
-            programs |= {"lnav": lambda: lnav(log, options.lines)} if shutil.which("lnav") else {}
-            programs |= {"Toolong": lambda: toolong(options.toolong, log, options.lines)} if options.toolong else {}
+            others: dict[str, tuple[str, Callable[[], Times]]] = {
+                "less": (shutil.which("less") or "", lambda: less(log, options.lines)),
+                "lnav": (shutil.which("lnav") or "", lambda: lnav(log, options.lines)),
+                "Toolong": (options.toolong, lambda: toolong(options.toolong, log, options.lines)),
+            }
+            result["others"] = {name: version(program) for name, (program, _) in others.items()}
+            programs |= {name: measure for name, (program, measure) in others.items() if program}
         rounds: dict[str, list[Times]] = {name: [] for name in programs}
         for _ in range(options.rounds):
             for name, program in programs.items():
@@ -396,6 +376,7 @@ def main() -> None:
                 }
     text = json.dumps(result, indent=2)
     print(text)
+    print(table(result), file=sys.stderr)
     if options.json:
         options.json.write_text(text + "\n")
 

@@ -132,9 +132,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.names or picture.name in arguments.names:
             print(*(path.name for path in write(picture, arguments.out, png=arguments.png)))
     if not arguments.names:
-        from bs4_console.tui import commands
+        from bs4_console.tui.commands import COMMANDS, page
 
-        (ROOT / "docs" / "commands.md").write_text(commands.markdown(), encoding="utf-8")
+        (ROOT / "docs" / "commands.md").write_text(page.markdown(COMMANDS), encoding="utf-8")
         print("commands.md")
     return 0
 

@@ -6,8 +6,9 @@ import functools
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bs4_agent.book import Book
 from bs4_agent.boundaries import Boundaries
@@ -18,14 +19,23 @@ from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.playbooks.runner import Runner
 from bs4_agent.pod import Pod
-from bs4_agent.runs import launching
+from bs4_agent.runs import launch_plan, launching
+from bs4_agent.setup_log import open_setup_log
+from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.segments import SegmentStream
+
+if TYPE_CHECKING:
+    from bs4_agent.setup.work import SetUps
 
 #: Recoveries of a run without a new step before no more are tried: the same fix does not work the third time.
 RECOVERY_LIMIT = 2
 #: Seconds that a newer agent waits for the end of the step that is being carried out; then it is refused.
 BOUNDARY_S = 60.0
+#: Seconds that an action waits for a rotation to let its run go.
+ROTATION_S = 5.0
 MODES = ("observe", "ask", "auto")
+#: What a set-up holds while it works; no run can be called so.
+SETUP_HOLD = "the set-up of this pod"
 #: The most dangerous step that mode auto may take when not all targets are proved ours.
 _AUTO_DANGERS = ("none", "restart")
 
@@ -44,18 +54,29 @@ class Actions:
         self._threads: list[threading.Thread] = []
         self._boundaries = Boundaries()
         self._leaving = threading.Lock()
+        self.setup_log: Callable[[], LogStream] = lambda: open_setup_log(pod.runs.home)
+        """The stream of what set-ups run; the daemon gives the one that consoles can read."""
+        self.on_order: Callable[[], None] = lambda: None
+        """Called when a standing order was given or taken back."""
 
-    def submit(self, body: Mapping[str, Any], who: str) -> dict[str, Any]:
-        """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say why not; nothing was done then."""
+    def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
+        """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say why not; nothing was done then.
+
+        `payload`: the secrets of a set-up; everything else of an action is journalled.
+        """
         key, kind = body.get("key"), body.get("kind")
         if not isinstance(key, str) or len(key) != 26:
             raise BadRequest("An action needs a key of 26 characters (a ULID); send one.")
         work = {
             "plan": self._plan, "playbook": self._playbook, "launch": self._launch, "stop": self._stop, "adopt": self._adopt,
-            "mode": self._mode, "note": self._note, "handover": self._handover, "release": self._release,
+            "mode": self._mode, "keep": self._keep, "note": self._note, "handover": self._handover, "release": self._release,
+            "setup": self._setup_with(payload), "setup-stop": self._stop_setup,
         }.get(str(kind))  # fmt: skip
         if work is None:
-            raise BadRequest(f"There is no action {kind!r}; this agent knows plan, playbook, launch, stop, adopt, mode, note, handover.")
+            raise BadRequest(
+                f"There is no action {kind!r}; this agent knows plan, playbook, launch, stop, adopt, mode, keep, note, "
+                "setup, setup-stop, handover."
+            )
         with self._lock:
             known = self._bodies.get(key)
             if known == digest(_identity(body)):
@@ -68,11 +89,15 @@ class Actions:
 
     def resume(self) -> None:
         """After a start of the agent: finish what an earlier life began, or say that it was interrupted."""
+        if any(self._pod.runs.home.credentials.glob("incoming/*")):
+            self.set_ups.forget_ended()
         for action in list(self._ledger.actions.values()):
-            if action.ended:
-                continue
+            if action.ended or action.kind == "rotate":
+                continue  # what a rotation has moved aside the disk guard frees
             if action.kind == "playbook":
                 self._resume_playbook(action)
+            elif action.kind == "setup":
+                self._resume_setup(action)
             elif action.kind in ("launch", "stop"):
                 self._hold(action.run, action.key)
                 work = self._do_launch if action.kind == "launch" else self._do_stop
@@ -87,6 +112,12 @@ class Actions:
     # Each `_<kind>` runs under the lock, refuses or journals `accepted`, and starts the work.
 
     def _plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        if body.get("launch") is not None:
+            self._plan_launch(key, body, who)
+            return
+        if body.get("setup") is not None:
+            self._plan_setup(key, body, who)
+            return
         playbook = self._library.get(str(body.get("playbook")))
         run = self._pod.runs.get(str(body.get("run"))).name
         self._accept(key, body, who, run, playbook=playbook.id)
@@ -107,6 +138,33 @@ class Actions:
         )  # fmt: skip
         self._event(key, run, "done", result={"plan_hash": plan.hash})
         return plan
+
+    def _plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        asked, record = body["launch"], body.get("record") or {}
+        if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
+            raise BadRequest("`launch` and `record` of a plan are tables; send them so.")
+        run = launching.spec_of({**asked, "resume": None}).run
+        self._accept(key, body, who, run, playbook=launch_plan.NAME)
+        self._start("", key, lambda: self._make_launch_plan(key, run, asked, record))
+
+    def _make_launch_plan(self, key: str, run: str, asked: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        """Journals the plan of a launch, or why there is none."""
+        try:
+            plan = self._pod.plan_launch(asked, record, self._tries(run))
+        except AgentError as error:
+            self._record("plan", action=key, playbook=launch_plan.NAME, run=run, plan_hash="", refused=error.message)
+            self._event(key, run, "failed", detail=error.message, result={"error": error.type})
+            return
+        expires_t = time.time() + plan.expires_m - time.monotonic()
+        self._record(
+            "plan", action=key, playbook=launch_plan.NAME, run=run, attempt=plan.attempt, plan_hash=plan.hash, expires_m=plan.expires_m,
+            expires_t=expires_t, plan=plan.as_dict(),
+        )  # fmt: skip
+        self._event(key, run, "done", result={"plan_hash": plan.hash})
+
+    def _tries(self, run: str) -> int:
+        """Launches of a run that have ended. Part of a plan's hash, from which a launch has its key: a new try is a new action."""
+        return sum(action.kind == "launch" and action.run == run and action.ended for action in self._ledger.actions.values())
 
     def _playbook(self, key: str, body: Mapping[str, Any], who: str) -> None:
         playbook = self._library.get(str(body.get("playbook")))
@@ -158,6 +216,10 @@ class Actions:
         self._start(action.run, action.key, lambda: self._carry_out(action.key, plan, action))
 
     def _launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """By the hash of a plan that a person has confirmed, or (`plan_hash` absent) exactly as the body says, moving nothing aside."""
+        if body.get("plan_hash") is not None:
+            self._launch_planned(key, body, who)
+            return
         spec = launching.spec_of(body)
         launching.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
         command = self._pod.command_line(spec)
@@ -169,19 +231,55 @@ class Actions:
         self._accept(key, body, who, spec.run, steps=steps)
         self._start(spec.run, key, lambda: self._do_launch(key, body))
 
+    def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        view = self._ledger.plans.get(str(body.get("plan_hash")))
+        if view is None or view.refused:
+            raise Refused(f"No plan has the hash {str(body.get('plan_hash'))[:16]!r}; make one with `launch --plan` and confirm that.")
+        launch_plan.must_apply(view.plan)
+        if view.boot != self._pod.boot_id or time.monotonic() > view.expires_m:
+            raise PlanExpired("The plan is older than 15 minutes (or the pod was rebooted since); make a new plan.")
+        if view.plan["typed_name"] and body.get("confirm_run") != view.run:
+            raise Refused(f"This start moves checkpoints of {view.run} aside; confirm it by typing the run's name.")
+        self._hold(view.run, key)
+        try:
+            now = self._pod.plan_launch(view.plan["asked"], view.plan["record"], self._tries(view.run))
+            if now.hash != view.plan_hash:
+                raise PlanChanged(f"What a start of {view.run} would do has changed since the plan was made ({now.why}); make a new plan.")
+            steps = [{"title": step["title"], "command": step["command"]} for step in view.plan["steps"]]
+            self._accept(key, {**body, "plan": view.plan}, who, view.run, playbook=launch_plan.NAME, plan_hash=view.plan_hash, steps=steps)
+        except AgentError:
+            self._holding.pop(view.run, None)
+            raise
+        self._start(view.run, key, lambda: self._do_launch(key, {**body, "plan": view.plan}))
+
     def _do_launch(self, key: str, body: Mapping[str, Any]) -> None:
-        spec = launching.spec_of(body)
-        self._event(key, spec.run, "intent", sync=True, step=0)
+        """Each step finds what an earlier life of the agent has done of it: moves and the attempt bear the action's key."""
+        plan: Mapping[str, Any] = body.get("plan") or {}
+        spec = launch_plan.spec_in(plan) if plan else launching.spec_of(body)
+        step = 0
+        if plan.get("moves"):
+            if not self._pod.claimed(spec.run, key):  # an attempt of this action: everything was moved before, and what lies there is new
+                paths = [Path(path) for path in plan["moves"]]
+                self._event(key, spec.run, "intent", sync=True, step=0, targets=[{"path": str(path)} for path in paths])
+                self._event(key, spec.run, "step-done", sync=True, step=0, detail=self._pod.move_aside(spec, paths, key))
+            step = 1
+        self._event(key, spec.run, "intent", sync=True, step=step)
         attempt = self._pod.launch(spec, key)
-        self._event(key, spec.run, "step-done", step=0, detail=f"attempt {attempt} runs")
-        if not body.get("wait", True) or spec.component != "rl":
+        self._event(key, spec.run, "step-done", step=step, detail=f"attempt {attempt} runs")
+        if not (plan.get("verify") if plan else body.get("wait", True) and spec.component == "rl"):
             self._event(key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt})
             return
-        self._event(key, spec.run, "intent", step=1)
+        self._event(key, spec.run, "intent", step=step + 1)
         with self._boundaries.rest():
-            step = self._pod.wait_first_step(spec.run, attempt)
-        self._event(key, spec.run, "step-done", step=1, detail=f"step {step} is done")
-        self._event(key, spec.run, "done", detail=f"{spec.run} trains", result={"attempt": attempt, "step": step})
+            first = self._pod.wait_first_step(
+                spec.run, attempt, lambda text: self._event(key, spec.run, "intent", step=step + 1, detail=text)
+            )
+        if first is None:
+            self._event(key, spec.run, "step-done", step=step + 1, detail="it answers")
+            self._event(key, spec.run, "done", detail=f"{spec.run} serves", result={"attempt": attempt})
+            return
+        self._event(key, spec.run, "step-done", step=step + 1, detail=f"step {first} is done")
+        self._event(key, spec.run, "done", detail=f"{spec.run} trains", result={"attempt": attempt, "step": first})
 
     def _stop(self, key: str, body: Mapping[str, Any], who: str) -> None:
         run = self._pod.runs.get(str(body.get("run"))).name
@@ -216,6 +314,34 @@ class Actions:
         self._accept(key, body, who, run)
         self._record("mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=who)
         self._event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
+
+    def _keep(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """A standing order: how many checkpoints of the run stay. The disk guard carries it out from now on, also after a restart."""
+        from bs4_agent.checkpoints import orders  # the idle daemon has no order
+
+        run = self._pod.runs.get(str(body.get("run"))).name
+        fields = orders.asked(body)
+        self._accept(key, body, who, run)
+        self._record("order", sync=True, run=run, who=who, **fields)
+        said = (
+            f"the {fields['last']} newest complete checkpoints of {run} stay" if fields["last"] else f"nothing of {run} is freed any more"
+        )
+        self._event(key, run, "done", detail=said)
+        self.on_order()
+
+    def own(self, run: str, who: str, body: Mapping[str, Any], steps: Sequence[Mapping[str, str]], work: Callable[[str], None]) -> str:
+        """An action that nobody submits: `work(key)` on the caller's thread, under the run's hold, journalled like any other. Its key, ""
+        when it failed. Busy when the run is held: ask again later."""
+        key = ulid()
+        with self._lock:
+            self._hold(run, key)
+            try:
+                self._accept(key, body, who, run, steps=list(steps))
+            except AgentError:
+                self._holding.pop(run, None)
+                raise
+        self._guarded(run, key, lambda: work(key))
+        return "" if self._ledger.actions[key].ended else key
 
     def _note(self, key: str, body: Mapping[str, Any], who: str) -> None:
         run, text = self._pod.runs.get(str(body.get("run"))).name, str(body.get("text", ""))[:2000]
@@ -261,6 +387,67 @@ class Actions:
         """A console holds the journal up to `cursor`. Not journalled: it says nothing about the pod, and comes with every segment."""
         self._journal.release(str(body.get("cursor")))
 
+    def _plan_setup(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        from bs4_agent.setup import plan, recipe
+
+        if not isinstance(body["setup"], Mapping):
+            raise BadRequest("`setup` of a plan is a table; send it so.")
+        wanted = recipe.read(body["setup"])
+        self._accept(key, body, who, "", playbook=plan.NAME)
+        self._start("", key, lambda: self.set_ups.plan(key, wanted))
+
+    def _setup_with(self, payload: bytes) -> Callable[[str, Mapping[str, Any], str], None]:
+        return lambda key, body, who: self._setup(payload, key, body, who)
+
+    def _setup(self, payload: bytes, key: str, body: Mapping[str, Any], who: str) -> None:
+        self._hold(SETUP_HOLD, key)
+        try:
+            plan = self.set_ups.confirmed(key, body, payload)
+            steps = [{"title": s.title, "command": s.command} for s in plan.steps]
+            self._accept(key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps)
+        except AgentError:
+            self._holding.pop(SETUP_HOLD, None)
+            self.set_ups.forget(key)
+            raise
+        self._start(SETUP_HOLD, key, lambda: self.set_ups.carry_out(key, plan))
+
+    def _stop_setup(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        self._accept(key, body, who, "")
+        self._start("", key, lambda: self._do_stop_setup(key))
+
+    def _do_stop_setup(self, key: str) -> None:
+        detail = self.set_ups.jobs.end(lambda text: self._event(key, "", "started", detail=text))
+        self._event(key, "", "done", detail=detail)
+
+    def _resume_setup(self, action: ActionView) -> None:
+        from bs4_agent.setup.plan import SetupPlan
+
+        try:
+            plan = SetupPlan.from_dict(action.body["plan"], 0.0)
+        except (KeyError, AgentError) as error:
+            self.set_ups.forget(action.key)
+            self._event(action.key, "", "interrupted", detail=f"its plan cannot be read any more ({error}); make a new one")
+            return
+        self._hold(SETUP_HOLD, action.key)
+        self._start(SETUP_HOLD, action.key, lambda: self.set_ups.carry_out(action.key, plan, action))
+
+    @functools.cached_property
+    def set_ups(self) -> SetUps:
+        """Made when somebody sets the pod up; until then nothing of it is imported."""
+        from bs4_agent.setup.work import SetUps
+
+        runs, pod = self._pod.runs, self._pod
+        return SetUps(
+            runs.home,
+            self.setup_log(),
+            self._record,
+            self._ledger,
+            pod.boot_id,
+            pod.hard_nofile,
+            list(runs.agent_restart or ()),
+            self._boundaries.rest,
+        )
+
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
         """An incident was opened: mode ask prepares the plan, mode auto carries it out. Only what the playbook's rules allow."""
         mode = self._ledger.mode(run, playbook_id) if playbook_id else "observe"
@@ -280,12 +467,22 @@ class Actions:
             self.submit(body, "mode auto")
 
     def _hold(self, run: str, key: str) -> None:
+        self._let_rotation_pass(run)
         holder = self._holding.get(run)
         if holder is not None and holder != key:
             action = self._ledger.actions[holder]
             since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
             raise Busy(f"{run} is busy: {action.kind} {action.playbook} by {action.who} since {since}. Wait for it to end.")
         self._holding[run] = key
+
+    def _let_rotation_pass(self, run: str) -> None:
+        """The disk guard holds a run for the renames of a rotation, some milliseconds: nobody is refused for that."""
+        deadline = time.monotonic() + ROTATION_S
+        while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
+            action = self._ledger.actions.get(holder)
+            if action is None or action.kind != "rotate":
+                return
+            time.sleep(0.01)
 
     def _start(self, run: str, key: str, work: Callable[[], object]) -> None:
         thread = threading.Thread(target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bs4_agent.journal import Journal
@@ -16,6 +16,7 @@ class Book:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._lock = threading.RLock()
+        self._listeners: list[Callable[[dict[str, Any]], None]] = []
         self.ledger = Ledger(journal.records())
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
@@ -23,9 +24,15 @@ class Book:
         with self._lock:
             record = self._journal.append(type_, sync=sync, **fields)
             self.ledger.apply(record)
+        for listener in self._listeners:
+            listener(record)
         return record
 
     __call__ = append
+
+    def listen(self, listener: Callable[[dict[str, Any]], None]) -> None:
+        """`listener(record)` is called after each record, by whoever wrote it: it must be quick."""
+        self._listeners.append(listener)
 
     def records(self) -> Iterator[dict[str, Any]]:
         return self._journal.records()

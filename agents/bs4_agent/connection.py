@@ -26,7 +26,8 @@ CLOSE_S = 5.0
 RECEIVE_BYTES = 64 * 1024
 WHO_LIMIT = 200
 
-Submit = Callable[[dict[str, Any], str], dict[str, Any]]
+Submit = Callable[..., dict[str, Any]]
+"""`submit(action, who)`; with the frame's payload as a third argument where it has one."""
 Hello = Callable[[], dict[str, Any]]
 
 
@@ -141,13 +142,13 @@ class Connection:
         if type(identifier) is not int:
             raise ProtocolError("A request has no integer id; the channel is out of step, connect again.")
         try:
-            reply = self._call(identifier, frame.header)
+            reply = self._call(identifier, frame.header, frame.payload)
         except AgentError as error:
             reply = Reply({"error": error.as_dict()})
         if reply is not None:
             self._send(identifier, reply)
 
-    def _call(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+    def _call(self, identifier: int, header: Mapping[str, Any], payload: bytes) -> Reply | None:
         """The reply, or None when a worker will send it."""
         call = header.get("call")
         if call == "read":
@@ -155,7 +156,8 @@ class Connection:
         if call == "query":
             return self._query(identifier, header)
         if call == "submit":
-            return Reply({"ok": True, **self._submit(_field(header, "action", dict), self._who)})
+            action = _field(header, "action", dict)
+            return Reply({"ok": True, **(self._submit(action, self._who, payload) if payload else self._submit(action, self._who))})
         if call == "ping":
             now = stamp()
             return Reply({"ok": True, "t": now["t"], "m": now["m"]})

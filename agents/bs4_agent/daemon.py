@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from bs4_agent import PROTOCOLS, __version__, handover
 from bs4_agent.actions import Actions
@@ -31,6 +31,8 @@ from bs4_agent.runs.follow import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.server import Server
+from bs4_agent.setup_log import open_setup_log
+from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.gpus import open_gpus
@@ -39,6 +41,11 @@ from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
 from bs4_agent.watcher import Watcher
+
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.guard import Guard
+    from bs4_agent.preflight.asked import Preflights
+    from bs4_agent.recorder.recorder import Recorder
 
 #: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for eight.
 TELEMETRY_CAP = 128 * 1024 * 1024
@@ -71,12 +78,21 @@ class Daemon:
         self.actions = Actions(self.pod, self.library, self.book, journal, self._hand_over)
         self.watcher = Watcher(self.pod, engine, self.book, self.actions)
         self.follower.on_line = self.watcher.feed
+        self.actions.on_order = self._guard_disks
+        self._disk_guard: Guard | None = None
+        self._recorder: Recorder | None = None
+        self.book.listen(self._record_crashes)
+        self.streams.answer("checkpoints", self._ask_checkpoints)
+        self.actions.setup_log = self._show_set_ups
+        self._setup_log: LogStream | None = None
         self._kernel_log = KernelLog(scope.dev)
         self._kernel = KernelFeed(self._kernel_log, self.runs, self.watcher.feed)
         self.pod.blind = self._kernel.blind
         self.sampler = Sampler(scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths)
         self._telemetry = telemetry
         self.server = Server(home.socket(build.bundle), self.streams, self.actions.submit, self.hello)
+        self._preflights: Preflights | None = None
+        self.streams.answer("preflight", self._preflight)
 
     def hello(self) -> dict[str, Any]:
         return {
@@ -93,6 +109,13 @@ class Daemon:
             "m": time.monotonic(),
         }
 
+    def _preflight(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
+        if self._preflights is None:
+            from bs4_agent.preflight.asked import Preflights  # nobody pays for it who does not ask
+
+            self._preflights = Preflights(self.pod, self.library)
+        return self._preflights.ask(op, arguments, stop)
+
     def start(self) -> None:
         self._tell_start()
         self.runs.poll()
@@ -101,8 +124,16 @@ class Daemon:
         self._thread("prober", self.pod.prober.run)
         self.pod.collector.start()
         self._thread("follower", self._follow)
+        if self.home.setup.is_dir():
+            self._show_set_ups()
+        if self.home.reports.is_dir():
+            from bs4_agent.recorder.recorder import show_reports
+
+            show_reports(self.streams, self.home.reports)
         self.actions.resume()
         self._thread("watcher", self.watcher.run)
+        if any(order.get("last") for order in self.book.ledger.orders.values()) or self.book.ledger.unfinished("rotate"):
+            self._guard_disks()
 
     def serve(self) -> None:
         """Until `stop`."""
@@ -120,6 +151,41 @@ class Daemon:
         self.follower.close()
         self._kernel_log.close()
         self.streams.close()
+
+    def _show_set_ups(self) -> LogStream:
+        """The output of set-ups, readable from now on."""
+        if self._setup_log is None:
+            self._setup_log = open_setup_log(self.home)
+            self.streams.add(self._setup_log.name, self._setup_log)
+        return self._setup_log
+
+    def _guard_disks(self) -> None:
+        """From the first standing order on; before it nothing of the guard is loaded and no disk is looked at for it."""
+        if self._disk_guard is not None:
+            self._disk_guard.wake()
+            return
+        from bs4_agent.checkpoints.guard import Guard
+
+        self._disk_guard = Guard(self.pod, self.book, self.actions)
+        self._thread("disk-guard", self._disk_guard.run)
+
+    def _record_crashes(self, record: Mapping[str, Any]) -> None:
+        """From the first crash on; before it nothing of the recorder is loaded."""
+        kind, event, run, attempt = (record.get(key) for key in ("type", "event", "run", "attempt"))
+        if kind == "run" and event == "attempt-ended" and not record.get("good") and not self.runs.stop_requested(str(run), attempt or 0):
+            if self._recorder is None:
+                from bs4_agent.recorder.recorder import Recorder
+
+                self._recorder = Recorder(self.pod, self.streams)
+                self._thread("recorder", self._recorder.run)
+            self._recorder.crashed(str(run), attempt or 0)
+        elif kind == "incident" and event == "opened" and self._recorder is not None:
+            self._recorder.found(str(run), attempt or 0)
+
+    def _ask_checkpoints(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
+        from bs4_agent.checkpoints.report import answer
+
+        return answer(self.pod, op, arguments)
 
     def _tell_start(self) -> None:
         """Journalled at every start: who watches from now on, and for how long nobody did."""

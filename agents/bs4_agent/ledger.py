@@ -12,13 +12,16 @@ from typing import Any
 
 Record = dict[str, Any]
 
+#: Ended rotations of a run that are remembered.
+ROTATIONS_KEPT = 50
 #: Events after which an action will do nothing more.
 ACTION_ENDS = frozenset({"done", "failed", "plan-changed", "busy", "interrupted", "refused"})
 
 
 @dataclass
 class AttemptView:
-    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are the launcher's."""
+    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are the launcher's; `overrides` the further
+    arguments that it was started with."""
 
     number: int
     started_t: float
@@ -29,6 +32,7 @@ class AttemptView:
     good: bool | None = None
     ended_t: float | None = None
     detail: str = ""
+    overrides: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -135,12 +139,18 @@ class Ledger:
         self.actions: dict[str, ActionView] = {}
         self.plans: dict[str, PlanView] = {}
         self.modes: dict[tuple[str, str], str] = {}
+        self.orders: dict[str, Record] = {}
+        """Run -> its standing order for checkpoints (keep-last); `last` None where it was taken back."""
+        self.guard: dict[str, Record] = {}
+        """Run -> what its disk guard has said last: refused, emergency, relieved."""
         self.agent: Record = {}
         self.watch_gaps: list[Record] = []
         self.faults: list[Record] = []
         """Defects of the agent itself: a thread that had to be started again."""
         self.gaps: list[Record] = []
         self.last_seq = -1
+        self.reports: dict[tuple[str, int], Record] = {}
+        """The newest crash report of each attempt."""
         self.last_t = 0.0
         """Wall time of the newest record."""
         for record in records:
@@ -159,6 +169,10 @@ class Ledger:
         found = [i for i in self.incidents.values() if i.state == "open" and run in (None, i.run)]
         return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
 
+    def unfinished(self, kind: str) -> list[ActionView]:
+        """Actions of this kind that an earlier life of the agent began, or this one is at, oldest first."""
+        return [action for action in self.actions.values() if action.kind == kind and not action.ended]
+
     def mode(self, run: str, playbook: str) -> str:
         return self.modes.get((run, playbook), "observe")
 
@@ -176,6 +190,17 @@ class Ledger:
     def _mode(self, record: Record) -> None:
         self.modes[(record["run"], record["playbook"])] = record["mode"]
 
+    def _order(self, record: Record) -> None:
+        self.orders[record["run"]] = record
+        self.guard.pop(record["run"], None)
+
+    def _guard(self, record: Record) -> None:
+        self.guard[record["run"]] = record
+
+    def _report(self, record: Record) -> None:
+        if record["event"] == "written":
+            self.reports[record["run"], record["attempt"]] = record
+
     def _note(self, record: Record) -> None:
         if run := self.runs.get(record["run"]):
             run.notes.append(record)
@@ -192,7 +217,9 @@ class Ledger:
         run.adopted = run.adopted or event == "adopted"
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
-            run.attempts[number] = AttemptView(number, float(record.get("started_t") or record["t"]), record.get("resume"))
+            started = AttemptView(number, float(record.get("started_t") or record["t"]), record.get("resume"))
+            started.overrides = [str(word) for word in record.get("overrides") or ()]
+            run.attempts[number] = started
         elif event == "attempt-ended" and number is not None:
             attempt = run.attempts.setdefault(number, AttemptView(number, record["t"]))
             attempt.state, attempt.ended_t = "ended", record["t"]
@@ -260,6 +287,14 @@ class Ledger:
         action.state = event
         action.detail = record.get("detail", action.detail)
         action.result = {**action.result, **record.get("result", {})}
+        if action.ended and action.kind == "rotate":
+            self._forget_rotations(action)
+
+    def _forget_rotations(self, newest: ActionView) -> None:
+        """A run of a week makes thousands. The journal has them all; in memory stay the last of each run."""
+        ended = [key for key, action in self.actions.items() if action.kind == "rotate" and action.run == newest.run and action.ended]
+        for key in ended[:-ROTATIONS_KEPT]:
+            del self.actions[key]
 
     @staticmethod
     def _action_step(action: ActionView, record: Record, event: str) -> None:

@@ -73,6 +73,33 @@ class Home:
         return self.run(run) / "attempts" / str(number)
 
     @property
+    def setup(self) -> Path:
+        """What set-ups ran: a numbered directory a command, as a shim leaves it."""
+        return self.root / "setup"
+
+    @property
+    def credentials(self) -> Path:
+        return self.root / "credentials"
+
+    def variables(self, project: Path) -> Path:
+        """What every launch in `project` gets in its environment, as lines of NAME=value that a shell can read too."""
+        return self.root / "environment" / (str(project).strip("/").replace("/", "-").replace(" ", "-") + ".env")
+
+    @property
+    def limits(self) -> Path:
+        """The pod's standing orders for limits, below those of a run."""
+        return self.root / "limits.json"
+
+    def holds(self, run: str) -> Path:
+        """Locks on the run's steps: whoever reads one for long, an upload, holds it."""
+        return self.run(run) / "holds"
+
+    @property
+    def reports(self) -> Path:
+        """Crash reports."""
+        return self.root / "reports"
+
+    @property
     def agent_record(self) -> Path:
         return self.root / "agent.json"
 

@@ -6,7 +6,7 @@ import resource
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,17 +16,19 @@ from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.clock import boot_id
 from bs4_agent.detect.collect import Collector
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
+from bs4_agent.detect.phases import start_up
 from bs4_agent.detect.prober import Prober, Watched
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.errors import LaunchFailed, StepFailed
 from bs4_agent.identity import Identity
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.probes.vllm import health
-from bs4_agent.runs import adopt, archive, ending, trash
+from bs4_agent.runs import adopt, archive, ending, launch_plan, trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follow import RunFollower
 from bs4_agent.runs.launch import launch
 from bs4_agent.runs.model import Member, Run
+from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
@@ -40,8 +42,6 @@ from bs4_agent.trainers.base import LaunchSpec
 #: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
 SHARED_PASS_S = 3.5
 _PARTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "router", "env-server")
-#: A launch that shows no first step for this long is not called good; large models load for up to half an hour.
-FIRST_STEP_S = 45 * 60.0
 
 
 class Pod:
@@ -261,6 +261,11 @@ class Pod:
         attempt = self.runs.launched(run, key)
         return None if attempt is None else attempt.number
 
+    def claimed(self, run: str, key: str) -> bool:
+        """Whether an attempt was made ready under `key`, started or not."""
+        numbers = attempt_numbers(self.runs.home.run(run))
+        return any((read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get("key") == key for number in numbers)
+
     def command(self, spec: LaunchSpec) -> Sequence[str]:
         return spec.argv or self.runs.trainer(spec).command(spec)
 
@@ -277,7 +282,11 @@ class Pod:
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
         me = self.runs.get(run)
-        found = listening(self.runs.trainer(me).serves(me.spec))
+        return self.port_openers(self.runs.trainer(me).serves(me.spec))
+
+    def port_openers(self, ports: Collection[int]) -> Sequence[PortHolder]:
+        """Who listens on any of `ports`."""
+        found = listening(ports)
         snapshot = self.table.refresh()
         opened = openers(found, snapshot)
         holders = []
@@ -304,8 +313,8 @@ class Pod:
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
-        ordered = read_json(self.runs.home.run(run) / "limits.json") or {}
-        return max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], int(ordered.get("nofile", 0)))
+        orders = [read_json(path) or {} for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json")]
+        return max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], *(int(order.get("nofile", 0)) for order in orders))
 
     def hard_nofile(self) -> int:
         """The hard limit, or what a privileged user may make of it."""
@@ -328,22 +337,49 @@ class Pod:
         view = self.book.ledger.runs.get(run)
         return view is not None and any(note.get("action") == key and note.get("text") == text for note in view.notes)
 
-    def wait_first_step(self, run: str, attempt: int) -> int:
-        """The number of the attempt's first finished step; LaunchFailed when it ends before, or shows none in FIRST_STEP_S."""
-        deadline = time.monotonic() + FIRST_STEP_S
+    def plan_launch(self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int) -> launch_plan.LaunchPlan:
+        """What a launch would do now; an AgentError says why it would not."""
+        self.runs.poll()
+        return launch_plan.make(self.runs, asked, tries=tries, record=record)
+
+    def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
+        """Put what a start of `spec` must not find into the trash of its run, one rename each; what was moved under `key` already stays so.
+
+        The plan was confirmed with the run's name where this takes checkpoints away, so no directory is spared here.
+        """
+        if any(run.name == spec.run and run.attempts for run in self.runs.all()):
+            archive.archive_logs(self.runs, spec.run)
+        self.runs.register(spec)
+        for path in paths:
+            trash.trash(self.runs, spec.run, path, stamp_as=key, everything=True)
+        return f"moved {len(paths)} director{'y' if len(paths) == 1 else 'ies'} to the trash of {spec.run}"
+
+    def wait_first_step(self, run: str, attempt: int, say: Callable[[str], None] = lambda text: None) -> int | None:
+        """The number of the attempt's first finished step (None for a server that answers); LaunchFailed when it ends before, or shows
+        none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins."""
+        deadline = time.monotonic() + launch_plan.FIRST_STEP_S
         pause = threading.Event()
+        said = ""
         while time.monotonic() < deadline:
             facts = self.run_facts(run)
             if facts.attempt != attempt:
                 raise LaunchFailed(f"Attempt {attempt} of {run} was replaced by attempt {facts.attempt} before its first step.")
-            if facts.trainer_side.last_step is not None:
-                return facts.trainer_side.last_step
+            awaited = launch_plan.WATCHED.get(facts.spec.component)
+            side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
+            if side.last_step is not None:
+                return side.last_step
+            if awaited == "inference" and self.server_answers(run):
+                return None
             if facts.state in ("ended", "lost"):
                 end = self.runs.get(run).attempt
                 detail = end.end.detail if end is not None and end.end is not None else "its end is not known"
                 raise LaunchFailed(f"{run} ended before its first step: {detail} See `bs4-console logs {run} --source launcher`.")
+            phase = start_up(facts)
+            if phase != said:
+                said = phase
+                say(phase)
             pause.wait(0.25)
-        raise LaunchFailed(f"{run} has shown no step for {FIRST_STEP_S / 60:.0f} minutes; look at its logs.")
+        raise LaunchFailed(f"{run} has shown no step for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; look at its logs.")
 
     def adopt_new(self) -> None:
         """Adopt all that was started by hand since the last call; nothing to look at while the same processes are there."""

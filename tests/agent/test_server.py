@@ -37,12 +37,14 @@ class Agent:
         log.follow(self.log_path, 1)
         self.streams.add("log/r/t", log)
         self.submitted: list[tuple[dict[str, Any], str]] = []
+        self.payloads: list[bytes] = []
         self.server = Server(root / "sock" / "a.sock", self.streams, self.submit, lambda: {"agent": "0.1.0", "pid": os.getpid()})
         self.server.bind()
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
 
-    def submit(self, action: dict[str, Any], who: str) -> dict[str, Any]:
+    def submit(self, action: dict[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
+        self.payloads.append(payload)
         if action["kind"] == "busy":
             raise Busy("bob stops this run since 10:00; wait until he has.")
         if any(action["key"] == other["key"] and action != other for other, _ in self.submitted):
@@ -137,6 +139,13 @@ def test_submit(agent: Agent) -> None:
     refused = client.call("submit", action={"key": "01K", "kind": "busy"}).header
     assert refused["error"] == {"type": "busy", "message": "bob stops this run since 10:00; wait until he has."}
     assert client.call("submit", action={"key": "01J", "kind": "launch"}).header["error"]["type"] == "key-reused"
+
+
+def test_what_must_not_be_in_an_action_comes_beside_it(agent: Agent) -> None:
+    client = agent.client()
+    client.socket.sendall(encode({"id": 7, "call": "submit", "action": {"key": "01J", "kind": "setup"}}, b"a secret"))
+    assert client.receive().header == {"id": 7, "ok": True, "action": "01J", "state": "accepted"}
+    assert (agent.submitted, agent.payloads) == ([({"key": "01J", "kind": "setup"}, "tester")], [b"a secret"])
 
 
 def test_queries(agent: Agent) -> None:

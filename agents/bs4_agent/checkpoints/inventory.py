@@ -1,7 +1,7 @@
 """Which checkpoints exist, which of them are whole on every side, and what lies above a step.
 
 Nothing in prime-rl asks whether a checkpoint is complete: both generations resolve "latest" by directory name. What counts here is each
-writer's last-written marker.
+writer's last-written marker, and the content that it promises: a marker alone proves nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bs4_agent.checkpoints.content import wanting
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
 
 _STEP = re.compile(r"step_(\d{1,12})")
 
-#: Size and newest mtime of parts that are whole, by directory and its mtime: a finished checkpoint is never written again, and walking
-#: a full run on a network disk every few seconds would cost more than everything else the agent does.
-_sizes: dict[Path, tuple[int, tuple[int, float]]] = {}
+#: Size, newest mtime and what is wanting of parts that have their marker, by directory and its mtime: a finished checkpoint is never
+#: written again, and walking a full run on a network disk every few seconds would cost more than everything else the agent does.
+_sizes: dict[Path, tuple[int, tuple[int, float, str]]] = {}
 _SIZES_MAX = 4096
 _SETTLED_S = 60.0
 
@@ -69,6 +70,7 @@ def step_directories(root: Path) -> dict[int, Path]:
 def _checkpoint(step: int, rules: Sequence[PartRule], roots: dict[Path, dict[int, Path]]) -> Checkpoint:
     parts: dict[str, Path] = {}
     missing: list[str] = []
+    lacking: dict[str, str] = {}
     directories: dict[str, Path] = {}
     total, newest = 0, 0.0
     for rule in rules:
@@ -79,25 +81,30 @@ def _checkpoint(step: int, rules: Sequence[PartRule], roots: dict[Path, dict[int
         if part is None or not part.is_dir():
             missing += [rule.name] if rule.required else []
             continue
-        whole = all((part / marker).exists() for marker in rule.markers)
-        missing += [rule.name] if rule.required and not whole else []
-        size, mtime = _measure(part, whole)
+        size, mtime, why = measure(rule.name, part, rule.markers)
+        if why and rule.required:
+            missing.append(rule.name)
+            lacking[rule.name] = why
         parts[rule.name] = part
         total, newest = total + size, max(newest, mtime)
-    return Checkpoint(step, parts, missing, not missing, total, newest, directories)
+    return Checkpoint(step, parts, missing, not missing, total, newest, directories, lacking)
 
 
-def _measure(part: Path, whole: bool) -> tuple[int, float]:
+def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
+    """(bytes, newest mtime, why it does not count or "") of one part. Its markers are looked at each time, the rest where it can have
+    changed."""
     try:
         stamp = part.stat().st_mtime_ns
     except FileNotFoundError:
-        return 0, 0.0
+        return 0, 0.0, "gone"
+    absent = next((marker for marker in markers if not (part / marker).exists()), None)
     known = _sizes.get(part)
-    if whole and known is not None and known[0] == stamp:
+    if absent is None and known is not None and known[0] == stamp:
         return known[1]
-    measured = size_of(part)
+    size, newest = size_of(part)
+    measured = size, newest, f"no {absent}" if absent is not None else wanting(name, part)
     # A marker appears when its writing begins, and a file that grows in a subdirectory does not touch this one's mtime.
-    if whole and time.time() - measured[1] > _SETTLED_S:
+    if absent is None and time.time() - newest > _SETTLED_S:
         if len(_sizes) >= _SIZES_MAX:
             _sizes.clear()
         _sizes[part] = (stamp, measured)

@@ -147,7 +147,12 @@ def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirector
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
     """Cache entries of `datasets` that are being built or were left so: `<hash>.incomplete`; a whole one has `dataset_info.json`."""
     root = _datasets_root(members)
-    if root is None or not root.is_dir():
+    return None if root is None else dataset_caches_in(root)
+
+
+def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
+    """The same of one cache directory; None where it is not there."""
+    if not root.is_dir():
         return None
     found: list[DatasetCache] = []
     pending, looked = [(root, 0)], 0
@@ -256,18 +261,26 @@ def lineage(directory: Path, config: Mapping[str, Any] | None) -> tuple[dict[str
     """(the names that this attempt runs under, those of the newest earlier attempt that wrote them down). Written once, beside its spec."""
     if config is None or not directory.is_dir():
         return None, None
-    mine = {
-        name: str(value) for name, keys in _LINEAGE.items() if (value := next((config[k] for k in keys if k in config), None)) is not None
-    }
+    mine = names(config)
     path = directory / "lineage.json"
     if not path.exists():
         write_json(path, mine, durable=False)
-    number = int(directory.name)
+    return mine, names_before(directory.parent, int(directory.name))
+
+
+def names_before(attempts: Path, number: int) -> dict[str, str] | None:
+    """What the newest attempt before `number` wrote down of its names; None where none did."""
     for earlier in range(number - 1, max(0, number - 20), -1):
-        before = read_passing(directory.parent / str(earlier) / "lineage.json")
+        before = read_passing(attempts / str(earlier) / "lineage.json")
         if before is not None:
-            return mine, {str(k): str(v) for k, v in before.items()}
-    return mine, None
+            return {str(k): str(v) for k, v in before.items()}
+    return None
+
+
+def names(config: Mapping[str, Any]) -> dict[str, str]:
+    """The names in the settings that a continued run must keep."""
+    found = {name: next((config[key] for key in keys if key in config), None) for name, keys in _LINEAGE.items()}
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def oom_kills() -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bs4_agent.detect.causes import Cause, causes
 from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.facts import Facts, Finding
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.matcher import Matcher, SourceRules
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Track
@@ -26,6 +26,8 @@ _EVIDENCE = 8
 _SUMMARY = 300
 #: Seconds between two updates of one incident that only say it in other numbers.
 UPDATE_S = 30.0
+#: A kernel log may count from the boot; what is larger is a date.
+_UPTIMES = 1e8
 _LogKey = tuple[str, int, str]
 
 
@@ -124,7 +126,9 @@ class Engine:
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
         """One finding of the logs for each failure and attempt; a detector that says the same adds its evidence to it."""
         stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
-        logged = {(c.finding.run, c.finding.attempt, c.finding.failure): c for c in self._logged(complete) if self._counts(c, stopped)}
+        runs = {run.name: run for run in facts.runs}
+        told = [c for c in self._logged(complete) if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run))]
+        logged = {(c.finding.run, c.finding.attempt, c.finding.failure): c for c in told}
         for playbook, name, parameters in self._detecting:
             for item in self._detect(playbook, name, parameters, facts):
                 same = logged.get((item.run, item.attempt, item.failure))
@@ -140,7 +144,7 @@ class Engine:
     def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
         """What a run's logs say while we stop it is our own doing; what they said before has been held since then."""
         item = cause.finding
-        return (item.run, item.attempt) not in stopped or incident_id(item) in self._held
+        return not self._live or (item.run, item.attempt) not in stopped or incident_id(item) in self._held
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
         fired: dict[tuple[str, int, str], list[tuple[Track, str]]] = {}
@@ -244,6 +248,16 @@ class Engine:
         logged = dataclasses.replace(item, anchor=_anchor(first))
         if incident_id(logged) == incident:
             self._adopted.setdefault((item.run, item.attempt, str(first["source"])), []).append(logged)
+
+
+def _followed(cause: Cause, run: RunFacts | None) -> bool:
+    """Whether what a finished run's logs say came of a stop: it was said after it, or a later attempt made the stopped one history."""
+    stop = None if run is None else run.stops.get(cause.finding.attempt)
+    if run is None or stop is None:
+        return False
+    if stop.ordered and cause.finding.attempt < run.attempt:
+        return True
+    return cause.t is not None and cause.t > _UPTIMES and cause.t >= stop.t
 
 
 def _worth_telling(held: _Held, now_m: float) -> bool:

@@ -49,6 +49,15 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """`t`: when it began, wall seconds of the logs' own time. `ordered`: somebody signalled the launcher; else one of its children may
+    have failed, so that it ended the others."""
+
+    t: float
+    ordered: bool
+
+
+@dataclass(frozen=True)
 class ServerProbe:
     """What the run's inference server answered last. `None` = not asked or not known. Times are monotonic."""
 
@@ -97,6 +106,8 @@ class RunFacts:
     good_end: bool = False
     stop_requested: bool = False
     """A stop of ours is under way or ended this attempt: nothing that follows from it is a failure."""
+    stops: Mapping[int, Stop] = field(default_factory=dict)
+    """By attempt, what the logs of a finished run say about its being stopped."""
     history: Sequence[Mapping[str, Any]] = ()
     """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m` (as an event's) and the numbers of the
     step, without `at`. Bounded: see runs/history.py."""

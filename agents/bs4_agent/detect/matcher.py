@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bs4_agent.detect.quotes import CALM, WAIT_S, Quotes
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Back, Moment, Sighting, Track
 from bs4_agent.detect.words import Words
 from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import Clock
+
+if TYPE_CHECKING:
+    from bs4_agent.detect.sieve import Sieve  # only readers of whole files need it
 
 #: Evidence shows at most this much of a line.
 TEXT_CAP = 2000
@@ -22,7 +25,8 @@ Key = tuple[int, str]
 SELDOM = ("cleared_by", "near")
 #: Matches of these change what else has to be looked for.
 _TURNS = frozenset({"not_after", "only_after", "cleared_by"})
-
+#: What was ended so often is ended again and again: see `Matcher.flapping`.
+_FLAPS = 3
 
 #: A kernel log may count from the boot; what is larger is a date.
 _UPTIMES = 1e8
@@ -36,15 +40,12 @@ class SourceRules:
 
     def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
         self.rules = rules
-        self.needs = [
-            ((index, role), expression.needs)
-            for index, (signature, _) in enumerate(rules)
-            for role, expression in signature.roles.items()
-        ]  # fmt: skip
-        self.words: Words[Key] = Words(self.needs)
+        self.words: Words[Key] = Words(
+            ((index, role), expression.needs) for index, (signature, _) in enumerate(rules) for role, expression in signature.roles.items()
+        )
         self.seldom = [[role for role in SELDOM if role in signature.roles] for signature, _ in rules]
         self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
-        self.finders: dict[tuple[str, str, frozenset[Key]], re.Pattern[bytes] | None] = {}
+        self.sieves: dict[tuple[str, str, frozenset[Key]], Sieve[Key] | None] = {}
         """What readers of whole files made of the words: see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
@@ -78,6 +79,17 @@ def dated(line: LogLine) -> bool:
     return line.timestamp is not None or (
         clock is not None and clock[:2] < "24" and clock[3] < "6" and (clock[6] < "6" or clock[6:] == "60")
     )
+
+
+def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
+    """(text, level, logger) of each line that a plain log would have for this record: a JSON record has its message's lines, and the
+    traceback behind them, in one. Only the first has a header; the others have no level, unless the record tells of no failure: what
+    stands below an INFO line of its own record is a quotation."""
+    first, *rest = line.text.split("\n")
+    yield first, line.level, line.logger
+    level, logger = (line.level, line.logger) if line.level in CALM else ("", "")
+    for part in rest:
+        yield part, level, logger
 
 
 class LineClock:
@@ -132,10 +144,19 @@ class Matcher:
         """Expressions of SELDOM that can change something now, and others that were done and count again."""
         self.done: set[Key] = set()
         """Expressions that change nothing any more: what had to come first has come, what must not has, or it was seen often enough."""
+        self.flapping: set[int] = set()
+        """Signatures that something has ended several times. Before their last end in a block of lines no match of them counts."""
+        self.standing: set[int] = set()
+        """Signatures that hold only as the last line and were seen often enough: of a block of lines only the last one counts."""
+        self._quotes = Quotes()
         self.last_line = 0
         """Number of the last line that is not blank."""
         self.news = False
         """A signature has fired since somebody last set this to False."""
+
+    def wants(self, line: LogLine) -> bool:
+        """Whether a line by itself is what any expression looks for."""
+        return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
     def feed(self, line: LogLine, place: Mapping[str, Any], back: Back | None = None, date_above: Callable[[], None] | None = None) -> None:
         """`place`: the line as evidence. For a reader that does not feed every line: `back` looks into the lines above, `date_above` tells
@@ -143,13 +164,30 @@ class Matcher:
         number = int(place["line"])
         if not blank(line):
             self.last_line = max(number, self.last_line)
+        quotes = self._quotes
+        if quotes.held and (line.level or not quotes.may_be(line, number)):
+            quotes.decide(line if line.level else None, self._held)
+        if line.level:
+            quotes.header(line, number, str(place["source"]))
+        elif quotes.may_be(line, number):
+            if self.wants(line):
+                quotes.hold(number, time.monotonic(), line.text, place, back, date_above)
+            return
         self.date(line)
-        text, newline, rest = line.text.partition("\n")
-        self._one(text, line.level, line.logger, number, place, back, date_above)
-        if newline:
-            # A record of several lines (a JSON line with its traceback) reads as a plain log has it: only the first has a header.
-            for part in rest.split("\n"):
-                self._one(part, "", "", number, place, back, date_above)
+        for text, level, logger in parts(line):
+            self._one(text, level, logger, number, place, back, date_above)
+
+    @property
+    def doubting(self) -> bool:
+        """Whether the next line with a header decides over lines that came: who does not feed every line feeds all up to that one."""
+        return bool(self._quotes.held)
+
+    def header_above(self, line: LogLine, number: int, source: str) -> None:
+        """The nearest line with a header above the next one to be fed, from a reader that does not feed every line."""
+        self._quotes.header(line, number, source)
+
+    def _held(self, level: str, logger: str, number: int, text: str, place: Mapping[str, Any], back: Back | None, date: Any) -> None:
+        self._one(text, level, logger, number, place, back, date)
 
     def _one(
         self,
@@ -175,13 +213,19 @@ class Matcher:
             track = self._tracks.get(index)
             if track is None:
                 track = self._tracks[index] = Track(self._rules.rules[index][0])
+            before = track.fired
             track.step(roles, seen, back)
+            self.news = self.news or (before is None and track.fired is not None)
             for role in self._rules.seldom[index]:
                 (self.armed.add if track.armed(role) else self.armed.discard)((index, role))
             if track.full or not roles.isdisjoint(_TURNS):
                 self._turn(index, track)
+            if track.standing:
+                self.standing.add(index)
 
     def _turn(self, index: int, track: Track) -> None:
+        if track.ends >= _FLAPS:
+            self.flapping.add(index)
         for role in track.signature.roles:
             key = (index, role)
             if track.done(role):
@@ -210,6 +254,8 @@ class Matcher:
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
         """What holds now. `complete`: no more lines will come."""
+        if self._quotes.held and (complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S):
+            self._quotes.decide(None, self._held)
         for index, track in sorted(self._tracks.items()):
             track.settle(None if complete else self.last_line)
             if track.fired is None or track.latest is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from bs4_agent.detect import around
 from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side
+from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.runs.runlog import RunLog
@@ -49,7 +49,7 @@ def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource
     """The logs of every attempt that left any, by attempt: the current generation keeps them all, 2026-01 only the last one's."""
     found = {number: sources_in(path) for number, path in attempts_in(directory / "logs").items()} if trainer_id == "prime-rl" else {}
     if not found:
-        found = {1: registry.get(trainer_id).log_sources(_spec(directory, trainer_id))}
+        found = {1: registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))}
     return {number: [log for log in logs if log.path.is_file()] for number, logs in found.items()}
 
 
@@ -57,7 +57,7 @@ def directory_facts(directory: Path, trainer_id: str, engine: Engine, extra: Seq
     """Facts of one run directory: of 2026-01 its output_dir, of the current generation output_dir/<run name>. What the logs of earlier
     attempts say goes to the engine only. `extra`: logs that lie there too and are nobody's own."""
     trainer = registry.get(trainer_id)
-    spec = _spec(directory, trainer_id)
+    spec = spec_of(directory, trainer_id)
     attempts = directory_logs(directory, trainer_id)
     newest = max(attempts, default=1)
     reads: list[Read] = []
@@ -67,7 +67,18 @@ def directory_facts(directory: Path, trainer_id: str, engine: Engine, extra: Seq
             reads.append(_read_file(log.path, Log(log.source, name, number), trainer, engine, spec.run, thorough=thorough))
     for loose in extra:
         reads.append(_read_file(loose.path, Log(loose.source, loose.name, newest), trainer, engine, spec.run, thorough=thorough))
-    return _facts(trainer, spec, [read for read in reads if read.log.attempt == newest], newest, _started(directory, trainer, spec))
+    facts = _facts(trainer, spec, [read for read in reads if read.log.attempt == newest], newest, _started(directory, trainer, spec))
+    stops = {number: stop for number in attempts if (stop := _stop(read for read in reads if read.log.attempt == number)) is not None}
+    return replace(facts, stops=stops, stop_requested=newest in stops and stops[newest].ordered)
+
+
+def _stop(reads: Iterable[Read]) -> Stop | None:
+    """When the launcher was signalled, else when the orchestrator was. What a server says of its own end has no time of its own."""
+    events = [e for read in reads for e in read.events if e.event.kind == "terminating"]
+    signalled = [e.m for e in events if e.event.side == "launcher" and "signal" in e.event.values]
+    interrupted = [e.m for e in events if e.event.side == "orchestrator"]
+    times = signalled or interrupted
+    return Stop(min(times), ordered=bool(signalled)) if times else None
 
 
 def loose_facts(logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False) -> RunFacts:
@@ -85,7 +96,8 @@ def log_facts(handle: BinaryIO, name: str, source: str, trainer_id: str, engine:
     return _facts(trainer, _nobody(trainer.id), [read], 1, 0.0)
 
 
-def _spec(directory: Path, trainer_id: str) -> LaunchSpec:
+def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
+    """The spec of a finished run as far as its directory tells: where it wrote, and nothing of its config."""
     output_dir, run = (directory, directory.name) if trainer_id == "prime-rl-2026-01" else (directory.parent, directory.name)
     return LaunchSpec(run=run, trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=directory.parent, output_dir=output_dir)
 

@@ -49,6 +49,17 @@ def activities(run: RunFacts) -> dict[str, Activity]:
     return found
 
 
+def start_up(run: RunFacts) -> str:
+    """Where a run that has not finished a step yet is: `trainer: start-up (its model), orchestrator: rollout (the first batch)`."""
+    if run.spec.component == "inference":
+        return "inference: start-up (its model)"
+    doing = activities(run)
+    if run.spec.component in doing:
+        doing = {run.spec.component: doing[run.spec.component]}
+    waits = [f"{name}: {one.phase} ({'waits for ' if one.waits_for else ''}{one.awaits})" for name, one in doing.items()]
+    return ", ".join(waits)
+
+
 def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
     sides: dict[str, list[LogEvent]] = {}
     for event in events:

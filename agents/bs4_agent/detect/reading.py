@@ -1,25 +1,27 @@
 """A finished log in one pass and constant memory: to the signatures the lines that could matter to one, to the detectors its events.
 
 Taking a line apart costs 6 us, looking at it 0.01 us a byte: so blocks of a megabyte are looked through for the words that signatures and
-event rules need, and only the lines that hold one are taken apart. `thorough` takes every line apart; the findings are the same.
+event rules need, and only the lines that hold one are taken apart (`sieve.py`). A signature that something ends again and again (errors
+between two steps) counts from its last end on: what a block says of it before that is passed over. `thorough` takes every line apart; the
+findings are the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
+from bs4_agent.detect.quotes import MOST_LINES, asks, headless
+from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.detect.words import Words
 from bs4_agent.trainers.base import LogLine, Trainer
-from bs4_agent.trainers.lines import visible
 
-#: Lines longer than this are cut for parsing; the offsets of the file stay true.
-LINE_CAP = 64 * 1024
 _BLOCK = 1 << 20
 #: Events that healthy runs write all the time. As on a live pod, of each kind only the last few dozen count: they are read from the log's
 #: last megabyte. All other kinds are looked for everywhere.
@@ -31,12 +33,16 @@ _FREQUENT = frozenset(
 _EVENTS_KEPT = 20_000
 _TEXT = 2000
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-#: JSON may write any character as \\u00XX; nobody does so for letters, but a line that does must be read.
-_ESCAPED = tuple(rf"\u00{digit}" for digit in range(2, 8))
 #: Lines that are remembered as taken apart, and how long one may be.
 _REMEMBERED, _SHORT = 512, 300
 _NOTHING, _ANYTHING = re.compile(rb"(?!)"), re.compile(b"")
 _CLOCK = re.compile(rb"\d\d:\d\d|\.\d{6}|,-;")
+#: Words of signatures that are done may be found so often before the words are put together anew, which takes 25 ms.
+_IDLE = 10_000
+#: Of an event word as a key, in place of a signature's number.
+_EVENT = -1
+#: Lines that may look like the end of a signature and be none before looking for the last end is given up.
+_TRIES = 16
 #: Bytes between two lines whose time is noted, so that no midnight is lost; and how far to look back for a line that has one.
 _SAMPLE, _BACK = 128 * 1024, 400
 
@@ -62,57 +68,47 @@ class Read:
     lines: int = 0
 
 
-@dataclass
-class _Block:
-    """Whole lines. `offset` and `line` (0-based) of the first one; `t`: the log's time before it."""
-
-    data: bytes
-    offset: int
-    line: int
-    t: float | None
-    lines: _Lines = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lines = _Lines(self.data)
-
-
 class Reader:
     """`read` one log through."""
 
     def __init__(self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False) -> None:
         self._trainer, self._matcher, self._log = trainer, matcher, log
-        self._find = None if thorough else _finder(matcher, trainer, log.source)
-        self._done = frozenset(matcher.done)
+        self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
+        self._settled = self._left_out = frozenset[Key]()
         words = trainer.event_words(log.source, _FREQUENT)
-        self._eventful = _NOTHING if not words else _ANYTHING if "" in words else _words_finder(words)
-        self._finders: dict[Key | str, re.Pattern[bytes]] = {}
+        self._eventful = _NOTHING if not words else _ANYTHING if "" in words else _finder(words)
+        self._events_done = frozenset((_EVENT, word) for word in words)
+        self._finders: dict[str, re.Pattern[bytes]] = {}
+        self._sieves: dict[Key, Sieve[Key]] = {}
         self._parsed: dict[bytes, LogLine] = {}
         self._found = Read(log)
+        self._walked = 0
+        """Number of the last line whose header was looked for."""
         self._rare: list[tuple[int, LogEvent]] = []
-        self._kept: list[_Block] = []
+        self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
         """Errors: OSError of the handle."""
-        for offset, data in _blocks(handle):
-            block = _Block(data, offset, self._found.lines, self._matcher.time())
+        for offset, data in blocks(handle, _BLOCK):
+            block = Block(data, offset, self._found.lines, self._matcher.time())
             self._kept.append(block)
             self._block(block)
             while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= _BLOCK:
                 self._count_steps(self._kept.pop(0))
         self._found.t = self._matcher.time()
+        while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= _BLOCK - LINE_CAP:
+            self._count_steps(self._kept.pop(0))
         self._found.events = self._events(self._kept)
         return self._found
 
-    def _block(self, block: _Block) -> None:
+    def _block(self, block: Block) -> None:
         view, lines = block.data, block.lines
-        if self._find is not None and self._matcher.done != self._done:
-            self._done = frozenset(self._matcher.done)
-            self._find = _finder(self._matcher, self._trainer, self._log.source)
-            self._matcher.armed -= {key for key in self._matcher.armed if key[1] not in SELDOM}
+        last = self._last_line(lines)
+        self._adjust()
         if b"\x1b" in view:
             view = _ANSI.sub(b"", view)  # one line stays one line, and words are whole again
         sampled = 0
-        for index in self._candidates(view):
+        for index in self._candidates(view, lines, last):
             start, raw = lines.at(index)
             while start - sampled > _SAMPLE:
                 sampled += _SAMPLE
@@ -121,24 +117,57 @@ class Reader:
         count = lines.count()
         self._date_before(lines, count)
         self._found.lines = block.line + count
+        if last >= 0:
+            self._matcher.last_line = max(self._matcher.last_line, block.line + last + 1)
+
+    def _last_line(self, lines: Lines) -> int:
+        """The number of the last line that is not blank, -1 where there is none."""
         for index in range(lines.last_written(), -1, -1):
             if not blank(self._trainer.parse_line(self._log.source, lines.at(index)[1])):
-                self._matcher.last_line = max(self._matcher.last_line, block.line + index + 1)
-                break
+                return index
+        return -1
 
-    def _candidates(self, view: bytes) -> Iterator[int]:
-        """0-based numbers of the lines to take apart, in order."""
-        if self._find is None:
+    def _adjust(self) -> None:
+        """What the next block is to be looked through for."""
+        matcher, sieve = self._matcher, self._sieve
+        if sieve is None:
+            return
+        matcher.armed = {key for key in matcher.armed if key[1] in SELDOM}
+        settled = matcher.done | {(index, role) for index in (*matcher.flapping, *matcher.standing) for role in ("pattern", "cleared_by")}
+        if len(self._rare) >= _EVENTS_KEPT:
+            settled |= self._events_done
+        if settled == self._settled:
+            return
+        self._settled = frozenset(settled)
+        if sieve.idle > _IDLE or not self._left_out <= settled:
+            self._left_out = self._settled
+            sieve = self._sieve = _main(matcher, self._trainer, self._log.source, self._settled) or sieve
+        sieve.skip(self._settled)
+
+    def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[int]:
+        """0-based numbers of the lines to take apart, in order. `last`: the last one that is not blank."""
+        main = self._sieve
+        if main is None:
             yield from range(view.count(b"\n") + (not view.endswith(b"\n")))
             return
-        number = place = 0
-        nexts: dict[Key | None, int] = {}
+        late = dict(self._late(view, lines, last))
+        nexts = {key: self._own(key).next_line(view, start) for key, start in late.items()}
+        apart = {(index, role) for index in (*self._matcher.flapping, *self._matcher.standing) for role in ("pattern", "cleared_by")}
+        keys, armed = list(late), set[Key]()
+        number = place = first = 0
+        soonest = -1
         while place < len(view):
-            for key in (None, *self._matcher.armed):
-                if nexts.get(key, -1) < place:
-                    match = self._finder(key).search(view, place)
-                    nexts[key] = len(view) if match is None else match.start()
-            start = min(nexts[key] for key in (None, *self._matcher.armed))
+            if first <= place:
+                first = main.next_line(view, place)
+            if self._matcher.armed != armed:
+                armed = set(self._matcher.armed)
+                keys, soonest = [*late, *(armed - apart)], -1
+            if soonest < place:
+                for key in keys:
+                    if nexts.get(key, -1) < place:
+                        nexts[key] = self._own(key).next_line(view, place)
+                soonest = min((nexts[key] for key in keys), default=len(view))
+            start = place if self._matcher.doubting else min(first, soonest)
             if start == len(view):
                 return
             number += view.count(b"\n", place, start)
@@ -146,22 +175,49 @@ class Reader:
             place = view.find(b"\n", start) + 1 or len(view)
             number += 1
 
-    def _finder(self, key: Key | None) -> re.Pattern[bytes]:
-        """For what is looked for everywhere (None), or for one expression that counts only at times."""
-        if key is None:
-            return self._find or _NOTHING
-        if key not in self._finders:
-            signature, _ = self._matcher.rules.rules[key[0]]
-            self._finders[key] = _words_finder(signature.roles[key[1]].needs)
-        return self._finders[key]
+    def _late(self, view: bytes, lines: Lines, last: int) -> Iterator[tuple[Key, int]]:
+        """Expressions that count only from some place of a block on, with that place."""
+        for index in self._matcher.standing:
+            yield (index, "pattern"), lines.at(last)[0] if last >= 0 and view is lines.data else 0
+        for index in self._matcher.flapping:
+            end = self._last_end(index, view, lines)
+            yield (index, "cleared_by"), end
+            yield (index, "pattern"), end
+
+    def _last_end(self, index: int, view: bytes, lines: Lines) -> int:
+        """Where the last line begins that ends this signature; 0 where none does and where that is too hard to tell."""
+        expression = self._matcher.rules.rules[index][0].roles["cleared_by"]
+        if not expression.needs or any(text.startswith("(?i)") for text in expression.needs):
+            return 0
+        texts = [text.encode("ascii") for text in expression.needs]
+        end = len(view)
+        for _ in range(_TRIES):
+            at = max(view.rfind(text, 0, end) for text in texts)
+            if at < 0:
+                return 0
+            end = view.rfind(b"\n", 0, at) + 1
+            _, raw = lines.at(lines.index(end) if view is lines.data else view.count(b"\n", 0, end))
+            if any(expression.search(part) for part in self._parse(raw).text.split("\n")):
+                return end
+        return 0
+
+    def _own(self, key: Key) -> Sieve[Key]:
+        """For one expression that counts only at times."""
+        if key not in self._sieves:
+            expression = self._matcher.rules.rules[key[0]][0].roles[key[1]]
+            self._sieves[key] = Sieve([(key, expression.needs, expression.raw)])
+        return self._sieves[key]
 
     def _back(self, expression: Expression, first: int, last: int) -> int | None:
         """The last of these lines (1-based) that matches, as far back as lines are kept."""
         if expression.text not in self._finders:
-            self._finders[expression.text] = _words_finder(expression.needs) if expression.needs else _ANYTHING
+            self._finders[expression.text] = _finder(expression.needs) if expression.needs else _ANYTHING
         find = self._finders[expression.text].search
         for block in reversed(self._kept):
-            for index in range(min(last - block.line, block.lines.count()) - 1, max(0, first - block.line - 1) - 1, -1):
+            lowest, highest = max(0, first - block.line - 1), min(last - block.line, block.lines.count()) - 1
+            if lowest > highest or not block.lines.any(find, lowest, highest):
+                continue
+            for index in range(highest, lowest - 1, -1):
                 _, raw = block.lines.at(index)
                 if find(raw) is None and b"\x1b" not in raw:
                     continue
@@ -181,28 +237,44 @@ class Reader:
                 self._parsed[raw] = line
         return line
 
-    def _line(self, lines: _Lines, index: int, block: _Block, start: int, raw: bytes) -> None:
+    def _line(self, lines: Lines, index: int, block: Block, start: int, raw: bytes) -> None:
         line = self._parse(raw)
 
         def date_above() -> None:
             self._date_before(lines, index)
 
         place = self._place(block.offset + start, block.line + index + 1)
-        self._matcher.feed(line, place, self._back, None if dated(line) else date_above)
-        if self._eventful.search(raw) is None and b"\x1b" not in raw:
+        if self._sieve is None or self._matcher.doubting or self._matcher.wants(line):
+            if self._sieve is not None and asks(self._log.source) and headless(line) and not self._matcher.doubting:
+                self._header_above(place["line"])
+            self._matcher.feed(line, place, self._back, None if dated(line) else date_above)
+        if len(self._rare) >= _EVENTS_KEPT or (self._eventful.search(raw) is None and b"\x1b" not in raw):
             return
         event = self._trainer.event(self._log.source, line)
-        if event is not None and event.kind not in _FREQUENT and len(self._rare) < _EVENTS_KEPT:
+        if event is not None and event.kind not in _FREQUENT:
             date_above()
             self._matcher.date(line)
             moment = self._matcher.time()
             text = line.text[:_TEXT]
             self._rare.append((place["line"], LogEvent(event, moment or 0.0, text, **place)))
 
+    def _header_above(self, number: int) -> None:
+        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can matter."""
+        for block in reversed(self._kept):
+            for index in range(min(number - 1 - block.line, block.lines.count()) - 1, max(-1, number - MOST_LINES - block.line - 2), -1):
+                if block.line + index + 1 <= self._walked:
+                    self._walked = number
+                    return  # the header above that line was told
+                line = self._parse(block.lines.at(index)[1])
+                if line.level:
+                    self._walked = number
+                    self._matcher.header_above(line, block.line + index + 1, self._log.source)
+                    return
+
     def _place(self, offset: int, number: int) -> dict[str, Any]:
         return {"source": self._log.source, "stream": "", "cursor": "", "file": self._log.name, "offset": offset, "line": number}
 
-    def _date_before(self, lines: _Lines, index: int) -> None:
+    def _date_before(self, lines: Lines, index: int) -> None:
         """Tell the matcher the time of the nearest line above `index` that has one, unless it was told already."""
         for number in range(index - 1, max(lines.dated, index - _BACK) - 1, -1):
             _, raw = lines.at(number)
@@ -214,10 +286,10 @@ class Reader:
                 break
         lines.dated = max(lines.dated, index)
 
-    def _count_steps(self, block: _Block) -> None:
+    def _count_steps(self, block: Block) -> None:
         self._found.steps += block.data.count(b"SUCCESS Step ") + block.data.count(b'"message": "Step ')
 
-    def _events(self, kept: list[_Block]) -> list[LogEvent]:
+    def _events(self, kept: list[Block]) -> list[LogEvent]:
         """The rare ones of the whole log and the frequent ones of its end, in order."""
         events = list(self._rare)
         for block in kept:
@@ -232,94 +304,24 @@ class Reader:
         return [event for _, event in sorted(events, key=lambda entry: entry[0])][-_EVENTS_KEPT:]
 
 
-def _finder(matcher: Matcher, trainer: Trainer, source: str) -> re.Pattern[bytes] | None:
-    """What a line must hold to be taken apart, whatever came before; None where that is not known and every line has to be."""
-    rules, done = matcher.rules, frozenset(matcher.done)
-    if (trainer.id, source, done) not in rules.finders:
-        events = trainer.event_words(source, _FREQUENT)
-        needs = [(key, needs) for key, needs in rules.needs if key[1] not in SELDOM and key not in done]
-        words: Words[object] = Words([*needs, *((word, [word]) for word in events), ("escaped", _ESCAPED)])
-        unknown = rules.words.always or words.always or "" in events
-        rules.finders[trainer.id, source, done] = None if unknown else re.compile(words.expression().encode("ascii"))
-    return rules.finders[trainer.id, source, done]
+def _main(matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Key]) -> Sieve[Key] | None:
+    """For all that counts wherever it stands, and for events; None where every line has to be taken apart."""
+    rules = matcher.rules
+    if (trainer.id, source, without) not in rules.sieves:
+        words = [word for word in trainer.event_words(source, _FREQUENT) if (_EVENT, word) not in without]
+        needs: list[tuple[Key, Sequence[str], str]] = [
+            ((index, role), expression.needs, expression.raw)
+            for index, (signature, _) in enumerate(rules.rules)
+            for role, expression in signature.roles.items()
+            if role not in SELDOM and (index, role) not in without
+        ]
+        needs += [((_EVENT, word), [word], "") for word in words]
+        rules.sieves[trainer.id, source, without] = None if rules.words.always or "" in words else Sieve(needs)
+    sieve = rules.sieves[trainer.id, source, without]
+    if sieve is not None:
+        sieve.skip(without)
+    return sieve
 
 
-def _words_finder(needs: Iterable[str]) -> re.Pattern[bytes]:
-    return re.compile(Words([("", (*needs, *_ESCAPED))]).expression().encode("ascii"))
-
-
-class _Lines:
-    """The lines of a block by number; found when first asked for."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._count = -1
-        self._starts: list[int] | None = None
-        self.dated = 0
-        """Lines above this one have told their time."""
-
-    def _index(self) -> list[int]:
-        if self._starts is None:
-            starts = [0]
-            starts += [match.end() for match in re.finditer(rb"\n", self._data)]
-            if starts[-1] == len(self._data):
-                starts.pop()
-            self._starts = starts
-        return self._starts
-
-    def at(self, number: int) -> tuple[int, bytes]:
-        """(offset in the block, the line without LF; of a long one at most LINE_CAP of what a terminal shows)."""
-        starts = self._index()
-        start = starts[number]
-        end = starts[number + 1] - 1 if number + 1 < len(starts) else len(self._data)
-        raw = self._data[start:end]
-        if end == len(self._data):
-            raw = raw.rstrip(b"\n")
-        # A progress bar draws itself a thousand times before the line ends: what counts is what was drawn last.
-        return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
-
-    def index(self, offset: int) -> int:
-        """The number of the first line that begins at or behind `offset`."""
-        return self._data.count(b"\n", 0, offset)
-
-    def count(self) -> int:
-        if self._count < 0:
-            self._count = self._data.count(b"\n") + (not self._data.endswith(b"\n"))
-        return self._count
-
-    def last_written(self) -> int:
-        """The number of the last line with anything but white space in it, -1 where there is none."""
-        end = len(self._data.rstrip())
-        return self._data.count(b"\n", 0, end) if end else -1
-
-    def all(self) -> Iterator[tuple[int, bytes]]:
-        for number in range(self.count()):
-            yield self.at(number)
-
-
-def _blocks(handle: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """(offset, whole lines), about a megabyte each. Of a line without end only the beginning is kept, so memory stays what it is."""
-    offset, rest, dropped = 0, b"", 0
-    while True:
-        data = handle.read(_BLOCK)
-        if not data:
-            break
-        if dropped:
-            end = data.find(b"\n")
-            if end < 0:
-                dropped += len(data)
-                continue
-            yield offset, rest + b"\n"
-            offset += len(rest) + dropped + end + 1
-            rest, dropped, data = b"", 0, data[end + 1 :]
-        whole = rest + data
-        end = whole.rfind(b"\n") + 1
-        if end:
-            yield offset, whole[:end]
-            offset += end
-        rest = whole[end:]
-        if len(rest) > _BLOCK:
-            dropped = len(rest) - LINE_CAP
-            rest = rest[:LINE_CAP]
-    if rest:
-        yield offset, rest
+def _finder(words: Sequence[str]) -> re.Pattern[bytes]:
+    return re.compile(Words([("", (*words, *ESCAPED))]).expression().encode("ascii"))

@@ -25,11 +25,12 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 class Expression:
     """A regular expression that is compiled when it is first asked: of some five hundred a healthy run needs a handful."""
 
-    __slots__ = ("_compiled", "needs", "text")
+    __slots__ = ("_compiled", "needs", "raw", "text")
 
-    def __init__(self, text: str, needs: Sequence[str] = ()) -> None:
-        """`needs`: texts of which every line that matches holds at least one; none known: every line must be tried."""
-        self.text, self.needs = text, tuple(needs)
+    def __init__(self, text: str, needs: Sequence[str] = (), raw: str = "") -> None:
+        """`needs`: texts of which every line that matches holds at least one; none known: every line must be tried. `raw`: what such a line
+        looks like in a file, see `sieve.py`; "": any way."""
+        self.text, self.needs, self.raw = text, tuple(needs), raw
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
@@ -91,16 +92,16 @@ class Signature:
 
     @classmethod
     def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:
-        needs = data.get("needs", {})
+        needs, raw = data.get("needs", {}), data.get("raw", {})
         source = data["source"]
 
         def expression(key: str) -> Expression | None:
-            return Expression(data[key], needs.get(key, ())) if key in data else None
+            return Expression(data[key], needs.get(key, ()), raw.get(key, "")) if key in data else None
 
         near = None
         if "near" in data:
             given = data["near"]
-            pattern = Expression(given["pattern"], needs.get("near/pattern", ()))
+            pattern = Expression(given["pattern"], needs.get("near/pattern", ()), raw.get("near/pattern", ""))
             near = Near(pattern, given.get("before", 0), given.get("after", 0), given.get("absent", False))
         found = {key: expression(key) for key in ("pattern", "only_after", "not_after", "cleared_by")}
         roles = {key: value for key, value in found.items() if value is not None}

@@ -17,7 +17,7 @@ from bs4_agent.detect.signatures import Expression, Signature
 _PENDING = 64
 #: A failure that has fired and was seen so often is counted no further until something ends it: a log that repeats one error a million
 #: times is read as fast as a healthy one.
-MANY = 10_000
+MANY = 500
 Place = Mapping[str, Any]
 #: (expression, first line, last line) -> the number of the last of these lines that matches, or None.
 Back = Callable[[Expression, int, int], "int | None"]
@@ -41,7 +41,20 @@ class Sighting:
 class Track:
     """One signature over the lines of one source in one attempt."""
 
-    __slots__ = ("_after", "_looked", "_near_line", "_pending", "_ruled_out", "_window", "fired", "first", "hits", "latest", "signature")
+    __slots__ = (
+        "_after",
+        "_looked",
+        "_near_line",
+        "_pending",
+        "_ruled_out",
+        "_window",
+        "ends",
+        "fired",
+        "first",
+        "hits",
+        "latest",
+        "signature",
+    )
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
@@ -50,6 +63,8 @@ class Track:
         self.first: Sighting | None = None
         self.latest: Sighting | None = None
         self.hits = 0
+        self.ends = 0
+        """How often something was over."""
         self._near_line: int | None = None
         self._looked = 0
         self._after = self._ruled_out = False
@@ -93,8 +108,17 @@ class Track:
         return self.fired is None or self.signature.cleared_by is not None
 
     @property
+    def _often(self) -> bool:
+        return self.fired is not None and self.hits >= MANY
+
+    @property
     def full(self) -> bool:
-        return self.fired is not None and self.hits >= MANY and not self.signature.last
+        return self._often and not self.signature.last
+
+    @property
+    def standing(self) -> bool:
+        """Whether of all further lines only the last one matters."""
+        return self._often and self.signature.last and self.signature.near is None and self.signature.cleared_by is None
 
     def _match(self, seen: Sighting, back: Back | None) -> None:
         near = self.signature.near
@@ -140,7 +164,7 @@ class Track:
     def _hit(self, seen: Sighting) -> None:
         if self.full:
             return
-        self.hits += 1
+        self.hits = min(self.hits + 1, MANY)
         self.latest = seen
         self._window.append(seen)
         if self.fired is None and len(self._window) == self.signature.count and self._dense():
@@ -156,6 +180,7 @@ class Track:
 
     def clear(self) -> None:
         """It is over: the next match begins anew."""
+        self.ends += self.hits > 0
         self.fired = self.first = self.latest = None
         self.hits = 0
         self._window.clear()

@@ -23,7 +23,8 @@ _COST = {
 _RARE = 0.5
 #: A part of a literal that is shorter than this is found too often, one that is longer makes the expression bigger and finds no less.
 _LEAST, _MOST = 6, 16
-_KEY = 3
+#: By so many of its first letters a word is looked up.
+KEY = 3
 #: How often the choice of beginnings is improved; a third time found nothing better with 250 literals.
 _ROUNDS = 3
 
@@ -51,7 +52,7 @@ class Words(Generic[Key]):
         for (text, folded), keys in literals.items():
             start = beginning(text, folded, begins)
             self._words.append((text, start, folded))
-            self._buckets.setdefault(text[start : start + _KEY].lower(), []).append((text, start, folded, tuple(keys)))
+            self._buckets.setdefault(text[start : start + KEY].lower(), []).append((text, start, folded, tuple(keys)))
         self._text: re.Pattern[str] | None = None
 
     def __bool__(self) -> bool:
@@ -60,6 +61,13 @@ class Words(Generic[Key]):
     def expression(self) -> str:
         """One that finds every place where a word may begin; "" when there are no words."""
         return _trie(self._words) if self._words else ""
+
+    def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
+        """The words as bytes, by their first letters: (literal, where in it the word begins, whether case does not count, whose it is)."""
+        return {
+            first.encode("ascii"): [(text.encode("ascii"), start, folded, keys) for text, start, folded, keys in found]
+            for first, found in self._buckets.items()
+        }
 
     def keys(self, text: str) -> set[Key]:
         """Whose words `text` holds, and who has none."""
@@ -70,7 +78,7 @@ class Words(Generic[Key]):
         match = search(text)
         while match is not None:
             start = match.start()
-            for word, begins, folded, keys in buckets.get(text[start : start + _KEY].lower(), ()):
+            for word, begins, folded, keys in buckets.get(text[start : start + KEY].lower(), ()):
                 first = start - begins
                 if first >= 0 and (text.startswith(word, first) or (folded and text[first : first + len(word)].lower() == word)):
                     found.update(keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -20,21 +20,30 @@ class Recorder(Protocol):
     def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]: ...
 
 
-class Runner:
-    """One plan. Every step asks `done` first, so that running it again after a kill -9 at any instant does nothing twice."""
+class StepRunner:
+    """Typed steps, one after the other. Every step asks `done` first, so that running it again after a kill -9 at any instant does nothing
+    twice. `kinds` and `context` belong together: what a step of each kind does, and what it does it to."""
 
     def __init__(
-        self, world: World, record: Recorder, key: str, plan: Plan, rest: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        record: Recorder,
+        key: str,
+        run: str,
+        steps: Sequence[Planned],
+        rest: Callable[[], AbstractContextManager[None]],
+        *,
+        kinds: Mapping[str, Any],
+        context: Any,
     ) -> None:
         """`rest`: a context in which this agent may be replaced by another one (boundaries.Boundaries)."""
-        self._world, self._record, self._key, self._plan, self._rest = world, record, key, plan, rest
-        self._context = Context(world, plan.run, key, plan.resume)
+        self._record, self._key, self._run, self._steps, self._rest = record, key, run, steps, rest
+        self._kinds, self._context = kinds, context
 
     def run(self, before: ActionView | None = None) -> bool:
-        """To the verdict. `before`: what an earlier life of the agent has journalled of this action. True when recovered."""
+        """To the verdict. `before`: what an earlier life of the agent has journalled of this action. True when it was achieved."""
         finished = {i for i, s in enumerate(before.steps) if s.state in ("done", "skipped")} if before else set()
         try:
-            for index, planned in enumerate(self._plan.steps):
+            for index, planned in enumerate(self._steps):
                 if index not in finished:
                     with self._rest():
                         pass  # the line between two steps
@@ -48,7 +57,7 @@ class Runner:
         return self._verify()
 
     def _step(self, index: int, planned: Planned) -> None:
-        step = STEPS[planned.kind]
+        step = self._kinds[planned.kind]
         if step.done(self._context, planned):
             self._event("step-skipped", step=index, title=planned.title, detail="already so")
             return
@@ -62,6 +71,25 @@ class Runner:
         self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
 
     def _verify(self) -> bool:
+        raise NotImplementedError
+
+    def _say(self, index: int, text: str) -> None:
+        self._event("intent", step=index, detail=text)
+
+    def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
+        self._record("action", sync=sync, action=self._key, run=self._run, event=event, **fields)
+
+
+class Runner(StepRunner):
+    """One playbook's plan for one run, verified by training that moves again."""
+
+    def __init__(
+        self, world: World, record: Recorder, key: str, plan: Plan, rest: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=Context(world, plan.run, key, plan.resume))
+        self._world, self._plan = world, plan
+
+    def _verify(self) -> bool:
         kind, parameters = next(iter(self._plan.playbook.verify.items()))
         self._event("verifying", detail=f"waiting for {parameters.get('count', 2)} new steps")
         with self._rest():
@@ -71,9 +99,3 @@ class Runner:
         result = {"recovered": verdict.recovered, "step": verdict.step}
         self._event("done" if verdict.recovered else "failed", sync=True, detail=verdict.detail, result=result)
         return verdict.recovered
-
-    def _say(self, index: int, text: str) -> None:
-        self._event("intent", step=index, detail=text)
-
-    def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
-        self._record("action", sync=sync, action=self._key, run=self._plan.run, event=event, **fields)

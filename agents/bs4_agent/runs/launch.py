@@ -18,6 +18,7 @@ from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
 from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.variables import standing
 from bs4_agent.shim import ALREADY_STARTED, CANNOT_EXECUTE
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
@@ -48,10 +49,10 @@ def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False
             return done
         directory = _unstarted(runs, spec.run, key)
         if directory is None:
-            argv, environment = _check(runs, spec, leftovers_ok=leftovers_ok)
+            argv, environment = startable(runs, spec, leftovers_ok=leftovers_ok)
             directory = _prepare(runs, spec, argv, environment, key)
         try:
-            _start_shim(directory)
+            start_shim(directory)
             return _wait(directory)
         finally:
             runs.reload(spec.run)
@@ -68,8 +69,8 @@ def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
     return None
 
 
-def _check(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> tuple[list[str], dict[str, str]]:
-    """The argv and the additions to the environment, or the reason why there will be no start."""
+def startable(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False) -> tuple[list[str], dict[str, str]]:
+    """The argv and the additions to the environment; as an error the reason why there will be no start. Nothing is touched."""
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():
         raise LaunchFailed(f"There is no directory {spec.cwd} on this pod; name the one that prime-rl is checked out in with --cwd.")
@@ -77,7 +78,7 @@ def _check(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> tuple[list[st
         settings.of(spec)  # BadConfig here, not a traceback in a log that nobody has opened yet
     runs.trainer(spec).max_steps(spec)
     argv = runs.trainer(spec).command(spec)
-    environment = dict(spec.env)
+    environment = {**standing(runs.home, spec.cwd), **spec.env}
     if (path := _path_with(argv[0], {**os.environ, **environment}, spec.cwd)) is not None:
         environment["PATH"] = path
     return argv, environment
@@ -148,7 +149,7 @@ def make_attempt(runs: Runs, run: str) -> Path:
             return directory
 
 
-def _start_shim(directory: Path) -> None:
+def start_shim(directory: Path) -> None:
     """In a session of its own and a child of init (or of the scope's subreaper): our end is not its end. Returns when the launcher runs."""
     root = str(Path(bs4_agent.__file__).resolve().parents[1])
     command = [sys.executable, "-IS", "-c", _SHIM, root, "--attempt", str(directory)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
+COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+#: Names under which people keep secrets. Those come from the pod's own 0600 files: what is in a spec is journalled.
+_SECRET = re.compile(r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE)
+
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
     """The launch spec in an action's body; relative paths count from the home directory (cwd) and from cwd (output_dir, config)."""
@@ -21,6 +27,12 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
     resume = body.get("resume")
     if resume is not None and (not isinstance(resume, int) or resume < 0):
         raise BadRequest(f"{resume!r} is no step to resume from; give a number.")
+    component = str(body.get("component") or "rl")
+    if component not in COMPONENTS:
+        raise BadRequest(f"There is no component {component!r}; choose {', '.join(COMPONENTS)}.")
+    processes = body.get("processes", 1)
+    if not isinstance(processes, int) or isinstance(processes, bool) or not 1 <= processes <= 64:
+        raise BadRequest(f"{processes!r} is no number of processes; give 1 to 64.")
     cwd = Path.home() / str(body.get("cwd") or "")
     return LaunchSpec(
         run=safe_name(str(body.get("run") or ""), "run"),
@@ -30,8 +42,22 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
         output_dir=cwd / str(body.get("output_dir") or "outputs"),
         resume=resume,
         overrides=tuple(str(word) for word in body.get("overrides") or ()),
-        component=str(body.get("component") or "rl"),
+        component=component,
+        processes=processes,
+        env=_environment(body.get("env") or {}),
     )
+
+
+def _environment(given: object) -> dict[str, str]:
+    """Non-secret additions to the environment, checked."""
+    if not isinstance(given, Mapping):
+        raise BadRequest("`env` is no table of names and values; send one.")
+    for name in given:
+        if not _NAME.fullmatch(str(name)):
+            raise BadRequest(f"{name!r} cannot name a variable; use letters, digits and '_'.")
+        if _SECRET.search(str(name)):
+            raise BadRequest(f"{name} looks like a secret, and a launch is written down. Put it on the pod with `bs4-console pods setup`.")
+    return {str(name): str(value) for name, value in given.items()}
 
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:

@@ -28,6 +28,7 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
         "component": spec.component,
         "argv": list(spec.argv),
         "trainer_name": spec.trainer_name,
+        "processes": spec.processes,
     }
 
 
@@ -44,6 +45,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
         component=data["component"],
         argv=tuple(data["argv"]),
         trainer_name=data["trainer_name"],
+        processes=data.get("processes", 1),  # records of older agents have none
     )
 
 

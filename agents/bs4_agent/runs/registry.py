@@ -285,6 +285,7 @@ class Runs:
             "resume": attempt.resume,
             "identity": attempt.launcher.as_dict() if attempt.launcher is not None else None,
             "started_t": attempt.started_t,
+            "overrides": (read_json(directory / "spec.json") or {"launch": {}})["launch"].get("overrides", []),
         }
         if attempt.adopted:
             self._told.tell(directory, run.name, attempt.number, "adopted", fields)

@@ -27,7 +27,7 @@ def trash(runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: 
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
     area = storage(layout.output_dir, name) / "trash" / (stamp_as or ulid())
-    target = area / _below(path, layout.output_dir)
+    target = area / below(path, layout.output_dir)
     if not os.path.lexists(path) and os.path.lexists(target):
         return target
     source = _permitted(runs, run, path, everything=everything)
@@ -41,7 +41,7 @@ def trash(runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: 
             )
         # Written before the move: whoever finds the trash after a crash must be able to put it back.
         write_json(_ticket(target), {"original": str(source), "run": name, **stamp()})
-        _rename(source, target)
+        rename(source, target)
     except OSError as error:
         raise StepFailed(
             f"{path} could not be moved to {target} ({error.strerror}); nothing was lost. Correct that, then try again."
@@ -53,7 +53,7 @@ def trashed(runs: Runs, name: str, path: Path, stamp_as: str) -> bool:
     """Whether this very move has been made: its `done?`."""
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
-    target = storage(layout.output_dir, name) / "trash" / stamp_as / _below(path, layout.output_dir)
+    target = storage(layout.output_dir, name) / "trash" / stamp_as / below(path, layout.output_dir)
     return os.path.lexists(target) and not os.path.lexists(path)
 
 
@@ -70,16 +70,24 @@ def restore(trashed_path: Path) -> Path:
     original.parent.mkdir(parents=True, exist_ok=True)
     if original.parent.resolve() != original.parent:
         raise Refused(f"{original.parent} has become a link, so nothing was put back; move it by hand.")
-    _rename(trashed_path, original)
+    rename(trashed_path, original)
     return original
 
 
 def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
     """The path with its links resolved, when it may be moved; Refused otherwise."""
-    if ".." in path.parts or not path.is_absolute():
-        raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
     if run.live:
         raise Refused(f"{run.name} is running and may write to {path}; stop it first.")
+    source = own_path(runs, run, path)
+    if not everything:
+        _spare_the_newest(runs, run, source)
+    return source
+
+
+def own_path(runs: Runs, run: Run, path: Path) -> Path:
+    """The path with its links resolved, when it is the run's own to move; Refused otherwise."""
+    if ".." in path.parts or not path.is_absolute():
+        raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
     if path.is_symlink():
         raise Refused(f"{path} is a link; name the directory that it points to, if that is to move.")
     source = path.resolve()
@@ -93,8 +101,6 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
         raise Refused(f"{path} is not one of {run.name}'s own directories (it is really {source}); only those are moved.")
     if storage(layout.output_dir, run.name).resolve() in (source, *source.parents):
         raise Refused(f"{path} is in the trash already.")
-    if not everything:
-        _spare_the_newest(runs, run, source)
     return source
 
 
@@ -108,7 +114,7 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
             raise Refused(f"{source} holds step {newest.step}, the newest complete checkpoint of {run.name}; that one is never moved.")
 
 
-def _below(path: Path, output_dir: Path) -> Path:
+def below(path: Path, output_dir: Path) -> Path:
     """The name in the trash: as below output_dir, or by the whole path for what lies elsewhere (a checkpoint directory on another disk)."""
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()
@@ -119,7 +125,7 @@ def _ticket(target: Path) -> Path:
     return target.with_name(f".{target.name}.bs4-moved.json")
 
 
-def _rename(source: Path, target: Path) -> None:
+def rename(source: Path, target: Path) -> None:
     """One rename between directories that are held open and were checked: a link put in the way meanwhile leads nowhere."""
     come_from, go_to = _open_real(source.parent), _open_real(target.parent.resolve())
     try:

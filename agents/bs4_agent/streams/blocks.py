@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 #: Bytes read at once. 474 MB in such pieces take 0.03 s from the page cache; larger ones fall out of the processor's cache.
 BLOCK = 256 * 1024
+#: Matches in one block above which they are counted only, by one expression; below, each line is located.
+CROWDED = 32
 
 #: Colours and other escape sequences, which end at the line's end at the latest: what a person searches for has none in it.
 ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-~]?)")
@@ -56,14 +59,36 @@ class Reader:
 
         Only a line longer than a block is cut. A block that is passed over was never copied into an object: 0.1 s for 474 MB.
         """
+        for start, size in self._whole_lines(fd, begin, end):
+            passed = must and not self._holds(must, size)
+            yield start + size, None if passed else Block(start, bytes(self._view[:size]))
+
+    def counts(self, fd: int, begin: int, end: int, wanted: bytes, *, must: bytes, ignore_case: bool) -> Iterator[tuple[int, int, int]]:
+        """(where a block begins, where it ends, its lines that hold `wanted`) of [begin, end). `wanted` is in small letters where
+        `ignore_case`; `must`: a part of it that is in a block as it stands, for certain, or nothing.
+
+        Counted where they were read: a copy of each block takes longer than looking through it (0.18 s for 474 MB).
+        """
+        line = re.compile(re.escape(wanted) + rb"[^\n]*")
+        for start, size in self._whole_lines(fd, begin, end):
+            if must and not self._holds(must, size):
+                yield start, start + size, 0
+            elif ignore_case or self._buffer.find(b"\x1b", 0, size) >= 0:
+                text = Block(start, bytes(self._view[:size])).text
+                text = text.lower() if ignore_case else text
+                yield start, start + size, _lines(text, len(text), functools.partial(text.find, wanted), line)
+            else:
+                yield start, start + size, _lines(self._buffer, size, functools.partial(self._find, wanted), line)
+
+    def _whole_lines(self, fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """(offset, bytes) of each block of [begin, end), which is in the buffer then."""
         while begin < end:
             size = os.preadv(fd, [self._view[: min(BLOCK, end - begin)]], begin)
             if size <= 0:
                 return
             if begin + size < end:
                 size = self._buffer.rfind(b"\n", 0, size) + 1 or size
-            passed = must and not self._holds(must, size)
-            yield begin + size, None if passed else Block(begin, bytes(self._view[:size]))
+            yield begin, size
             begin += size
 
     def back(self, fd: int, begin: int, end: int, must: bytes = b"") -> Iterator[tuple[int, Block | None]]:
@@ -84,16 +109,39 @@ class Reader:
             yield start, None if passed else Block(start, bytes(raw))
             end = start
 
+    def _find(self, needle: bytes, begin: int, end: int) -> int:
+        """As bytes.find, in the buffer. Keeps the interpreter's lock: this is called for every match, and to get it back may take 5 ms."""
+        if _memmem_here is None:
+            return self._buffer.find(needle, begin, end)
+        found = _memmem_here(self._address + begin, end - begin, needle, len(needle))
+        return found - self._address if found else -1
+
     def _holds(self, needle: bytes, size: int) -> bool:
         """Whether `needle` is in the buffer. Escapes in it may part what a person sees as one text: then nobody knows yet."""
         found = _memmem(self._address, size, needle, len(needle)) if _memmem else self._buffer.find(needle, 0, size) >= 0
         return bool(found) or self._buffer.find(b"\x1b", 0, size) >= 0
 
 
-def _libc_memmem() -> Any:
-    """libc's memmem: twice as fast as bytes.find, and other threads go on meanwhile. None where there is none."""
+def _lines(text: bytes | bytearray, size: int, find: Callable[[int, int], int], line: re.Pattern[bytes]) -> int:
+    """Lines with a match among the first `size` bytes; `find`: the next match of a range, -1 for none. Crowded ones are counted by the
+    expression, which takes a line at a time in C."""
+    found = find(0, size)
+    lines = 0
+    while found >= 0:
+        lines += 1
+        end = text.find(b"\n", found, size)
+        if end < 0:
+            break
+        if lines == CROWDED:
+            return lines + len(line.findall(text, end, size))
+        found = find(end, size)
+    return lines
+
+
+def _memmem_of(library: type[ctypes.CDLL]) -> Any:
+    """libc's memmem: twice as fast as bytes.find. With ctypes.CDLL other threads go on meanwhile. None where there is none."""
     try:
-        found = ctypes.CDLL(None).memmem
+        found = library(None).memmem
     except (OSError, AttributeError):
         return None
     found.restype = ctypes.c_void_p
@@ -101,4 +149,4 @@ def _libc_memmem() -> Any:
     return found
 
 
-_memmem = _libc_memmem()
+_memmem, _memmem_here = _memmem_of(ctypes.CDLL), _memmem_of(ctypes.PyDLL)

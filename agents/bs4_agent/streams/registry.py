@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.errors import BadRequest, UnknownStream
@@ -12,6 +12,7 @@ from bs4_agent.streams.cursor import Chunk, Cursor
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.streams.whole import WholeFile
 from bs4_agent.wire import PAYLOAD_LIMIT
 
 #: Seconds. A read waits at most this long before it answers with nothing.
@@ -26,10 +27,14 @@ QUIET_AFTER_S = 60.0
 LISTED = 200
 
 
+#: `ask(op, arguments, stop)` of a question that is about the pod and no stream.
+Answer = Callable[[str, Mapping[str, Any], threading.Event | None], dict[str, Any]]
+
+
 class _Entry:
     """A stream, who waits for it, and when it is looked at next."""
 
-    def __init__(self, stream: LogStream | SegmentStream) -> None:
+    def __init__(self, stream: LogStream | SegmentStream | WholeFile) -> None:
         self.stream = stream
         self.queries = Queries(stream)
         self.changed = threading.Condition()
@@ -49,12 +54,13 @@ class Streams:
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
+        self._answers: dict[str, Answer] = {}
         self._lock = threading.Lock()
         self._hurry = threading.Event()
         self._closing = threading.Event()
         self._poller: threading.Thread | None = None
 
-    def add(self, name: str, stream: LogStream | SegmentStream) -> None:
+    def add(self, name: str, stream: LogStream | SegmentStream | WholeFile) -> None:
         """BadRequest when the name is taken."""
         entry = _Entry(stream)
         with self._lock:
@@ -63,9 +69,13 @@ class Streams:
             self._entries[name] = entry
             if isinstance(stream, SegmentStream):
                 stream.on_append = entry.notify
-            elif self._poller is None:
+            elif isinstance(stream, LogStream) and self._poller is None:
                 self._poller = threading.Thread(target=self._poll, name="log-poller", daemon=True)
                 self._poller.start()
+
+    def answer(self, name: str, ask: Answer) -> None:
+        """Queries of `name`, which is no stream, are answered by `ask` in a worker: pure, bounded, AgentError says why not."""
+        self._answers[name] = ask
 
     def remove(self, name: str) -> None:
         """Forget a stream; its files stay, and reads that wait for it end with UnknownStream."""
@@ -76,7 +86,7 @@ class Streams:
                 entry.stream.on_append = None
             entry.notify()
 
-    def get(self, name: str) -> LogStream | SegmentStream:
+    def get(self, name: str) -> LogStream | SegmentStream | WholeFile:
         return self._entry(name).stream
 
     def names(self) -> list[str]:
@@ -122,6 +132,8 @@ class Streams:
             if op != "list":
                 raise BadRequest(f"{op[:40]!r} needs one stream; only list takes '*'.")
             return self._list(arguments.get("after", ""))
+        if (ask := self._answers.get(name)) is not None:
+            return ask(op, arguments, stop)
         return self._entry(name).queries.run(op, arguments, stop)
 
     def close(self) -> None:

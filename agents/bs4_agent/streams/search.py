@@ -31,8 +31,6 @@ REGEX_PIECES = 64
 #: A count says how many lines of each stretch match. A stretch is at least so long, and grows so that an answer has at most STRETCHES.
 STRETCH = 1024 * 1024
 STRETCHES = 400
-#: Matches in one block above which they are counted only, by one expression; below, each line is located.
-CROWDED = 32
 
 _SCANNER = Path(__file__).with_name("regexscan.py")
 #: Bytes that are the same in both cases.
@@ -97,16 +95,15 @@ def count(pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must
     long = max(STRETCH, sum(piece.size for piece in pieces) // STRETCHES)
-    line = re.compile(re.escape(needle.wanted) + rb"[^\n]*")
     place = start
     for piece, begin, end in _ranges(pieces, start):
         fd = piece.open()
         if fd < 0:
             continue
         try:
-            for reached, block in reader.blocks(fd, begin, end, must):
-                if block is not None and (lines := _lines(needle.haystack(block), needle.wanted, line)):
-                    _add(stretches, [piece.generation, block.offset, reached, lines], long)
+            for first, reached, lines in reader.counts(fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case):
+                if lines:
+                    _add(stretches, [piece.generation, first, reached, lines], long)
                 place = Cursor(piece.generation, reached)
                 if budget.spent:
                     return stretches, place, False
@@ -127,19 +124,6 @@ def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
         return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
     finally:
         os.close(fd)
-
-
-def _lines(text: bytes, wanted: bytes, line: re.Pattern[bytes]) -> int:
-    """Lines of `text` with `wanted`. Crowded ones are counted by one expression, which takes a line at a time in C."""
-    found = text.find(wanted)
-    lines = 0
-    while found >= 0:
-        lines += 1
-        if lines > CROWDED:
-            return len(line.findall(text))
-        end = text.find(b"\n", found)
-        found = text.find(wanted, end) if end >= 0 else -1
-    return lines
 
 
 def _add(stretches: list[Stretch], new: Stretch, long: int) -> None:

@@ -14,7 +14,8 @@ from bs4_agent.scope import Scope
 SOURCE_VARIABLE = "BS4_GPU_SOURCE"
 
 #: One device of a sample before anything was read: unknown is null, never 0.
-#: `minor` is N of /dev/nvidiaN; it serves ownership and is dropped afterwards.
+#: `minor` is N of /dev/nvidiaN; it serves ownership and is dropped afterwards. `pcie` and `nvlink` (see nvml_calls) are read seldom and are
+#: there only in the samples just afterwards.
 BLANK_DEVICE: Mapping[str, Any] = {
     "index": None,
     "minor": None,

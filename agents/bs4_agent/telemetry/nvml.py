@@ -9,11 +9,14 @@ from typing import Any
 import pynvml
 
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, XidQueue, empty
-from bs4_agent.telemetry.nvml_calls import DRIVER_GONE, FAST, GPU_GONE, SLOW, NvmlCalls, text
+from bs4_agent.telemetry.nvml_calls import DRIVER_GONE, FAST, GPU_GONE, SELDOM, SLOW, NvmlCalls, text
 from bs4_agent.telemetry.xids import XidWatch
 
 _ABSENT = frozenset((pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 _SLOW_S = 5.0
+# What is read seldom is in the samples of this long afterwards, so that the sampler, which has a beat of its own, meets it; not in all of
+# them: it would be a third more bytes on the pod's disk, and a day of 8 GPUs fills the telemetry's room as it is.
+_TOLD_S = 2.5
 _RETRY_S, _RETRY_LAST_S = 1.0, 60.0
 # Opening NVML again talks to every GPU of the machine, and a lost one rarely comes back: not every second because of one.
 _LOST_RETRY_S, _LOST_RETRY_LAST_S = 15.0, 300.0
@@ -31,6 +34,10 @@ class _Device:
         self.uuid: str | None = None
         self.slow: dict[str, Any] = {}
         self.slow_m = float("-inf")
+        self.seldom: dict[str, Any] = {}
+        self.read_m: dict[Any, float] = {}
+        """When each reading of SELDOM was made."""
+        self.seldom_m = float("-inf")
 
 
 class NvmlGpus:
@@ -69,6 +76,7 @@ class NvmlGpus:
             return self._unavailable
         try:
             rows = [self._row(device, now) for device in self._devices]
+            self._read_seldom(rows, now)
         except pynvml.NVMLError as error:
             self.close()
             self._back_off(error, now)
@@ -169,6 +177,26 @@ class NvmlGpus:
         self._calls.where = ""
         row.update(device.slow)
         return row
+
+    def _read_seldom(self, rows: Sequence[dict[str, Any]], now: float) -> None:
+        """One GPU a sample at most, the one that waits longest: its counters block, and no sample shall wait for all GPUs'. What was read
+        is told for a moment; a row without `pcie` or `nvlink` says that they were not read now."""
+        pairs = zip(self._devices, rows, strict=True)
+        asked = [(device, row) for device, row in pairs if device.handle is not None and row["error"] is None]
+        if asked:
+            device, row = min(asked, key=lambda pair: pair[0].seldom_m)
+            due = [reading for reading, seconds in SELDOM if now - device.read_m.get(reading, float("-inf")) >= seconds]
+            if due:
+                self._calls.where = f" of GPU {device.index}"
+                device.seldom = {}
+                self._read(due, device, device.seldom)
+                self._calls.where = ""
+                row["error"] = device.seldom.pop("error", None)
+                device.read_m.update(dict.fromkeys(due, now))
+                device.seldom_m = now
+        for device, row in asked:
+            if now - device.seldom_m < _TOLD_S:
+                row.update(device.seldom)
 
     def _read(self, readings: Sequence[Any], device: _Device, row: dict[str, Any]) -> None:
         """Fill `row`. The first error is kept under "error"; the other fields are still read, unless the GPU itself is gone."""

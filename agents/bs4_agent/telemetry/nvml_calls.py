@@ -33,6 +33,20 @@ _THROTTLE = (
     (0x100, "display_clock_setting"),
 )
 
+_PCIE_LINK = (
+    ("gen", "nvmlDeviceGetCurrPcieLinkGeneration"),
+    ("gen_max", "nvmlDeviceGetMaxPcieLinkGeneration"),
+    ("width", "nvmlDeviceGetCurrPcieLinkWidth"),
+    ("width_max", "nvmlDeviceGetMaxPcieLinkWidth"),
+)
+# Totals over all links: flow control and data CRC, replays, recoveries.
+_LINK_ERRORS = [
+    pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+]
+
 _RECOVERY = {1: "reset", 2: "reboot", 3: "drain", 4: "drain and reset"}
 
 
@@ -149,9 +163,42 @@ def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
         return None
 
 
-#: What changes every second, and what does not.
+def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """`pcie` {"gen", "gen_max", "width", "width_max", "tx", "rx"}: the link as it is and as it could be, KB/s of the 20 ms of the reading;
+    null as a whole where nothing of it is known. An idle GPU lowers its generation to save power, its width stays."""
+    found = {key: _optional(nvml, name, handle) for key, name in _PCIE_LINK}
+    for key, counter in (("tx", pynvml.NVML_PCIE_UTIL_TX_BYTES), ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES)):
+        found[key] = _optional(nvml, "nvmlDeviceGetPcieThroughput", handle, counter)
+    row["pcie"] = found if any(value is not None for value in found.values()) else None
+
+
+def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+    """`nvlink` {"active", "links", "errors"}: how many links are up, of how many there are, and the errors that they counted since the
+    driver was loaded (null where it does not count them); null as a whole where the GPU has no NVLink, or does not tell."""
+    states = []
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            states.append(nvml.invoke("nvmlDeviceGetNvLinkState", handle, link))
+        except pynvml.NVMLError as error:
+            if error.value in DRIVER_GONE or error.value in GPU_GONE:
+                raise
+            break  # behind the last link, or none at all
+    active = sum(state == 1 for state in states)
+    row["nvlink"] = {"active": active, "links": len(states), "errors": _link_errors(nvml, handle)} if states else None
+
+
+def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
+    """All that NVML counts over all links, in one call; which counters there are depends on GPU and driver."""
+    values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
+    known = [value.value.ullVal for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS]
+    return sum(known) if known else None
+
+
+#: What changes every second, what does not, and (with the seconds in between) what costs too much for that: each of PCIe's two counters
+#: blocks for 20 ms, and NVLink takes a call for each of its links (18 on an H100).
 FAST = (utilization, memory, temperature, power, clocks, throttle, processes)
 SLOW = (power_limit, ecc, remapping, recovery)
+SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 
 def text(value: str | bytes | None) -> str | None:

@@ -22,12 +22,15 @@ class LaunchSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     """Non-secret additions to the environment. Credentials come from the pod's own 0600 files, never from here."""
     component: str = "rl"
-    """"rl" is the whole launcher; "inference" a server that was started apart from it."""
+    """"rl" is the whole launcher; "inference", "orchestrator" or "trainer" one of its parts started apart from it; "sft" and "eval" are
+    programs of their own."""
     argv: Sequence[str] = ()
     """The verbatim command of a component that is started apart; empty: the trainer composes it."""
     trainer_name: str = ""
     """The name that the trainer itself knows the run by (current: run.name) where it is not `run`: adopted runs may have characters
     that cannot name a run here (`a+b--model--1234abcd`)."""
+    processes: int = 1
+    """Ranks of a trainer that is started apart; more than one goes through torchrun."""
 
     @property
     def config_path(self) -> Path:
@@ -92,6 +95,8 @@ class Checkpoint:
     directories: Mapping[str, Path] = field(default_factory=dict)
     """The step directories themselves (`root/step_N`), each once, by the first part that lives there. A trainer that resolves "latest" by
     name sees these, even when they are empty: what is moved aside is this, never a part alone."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Why a part is in `missing` although it is there: its marker, or what its marker promises ("no weights")."""
 
 
 @dataclass(frozen=True)

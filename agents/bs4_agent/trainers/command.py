@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bs4_agent.errors import NotApplicable
 from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import Settings
@@ -34,6 +35,20 @@ def checkpointing(current: Settings) -> list[str]:
     if current.first("ckpt.interval", "trainer.ckpt.interval", "orchestrator.ckpt.interval") is None:
         words += ["--ckpt.interval", str(CHECKPOINT_INTERVAL)]
     return words
+
+
+def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, str]) -> list[str]:
+    """`uv run SCRIPT`, or torchrun around the component's module where it has several ranks. NotApplicable for a component that this
+    generation does not have, or that starts its ranks itself."""
+    if spec.component not in scripts:
+        raise NotApplicable(f"{spec.trainer} has no component {spec.component!r}; choose {', '.join(scripts)}.")
+    if spec.processes == 1:
+        return ["uv", "run", scripts[spec.component]]
+    if spec.component not in modules:
+        raise NotApplicable(
+            f"{spec.component} of {spec.trainer} starts its processes itself; its config says how many. Leave --processes out."
+        )
+    return ["uv", "run", "torchrun", "--nproc-per-node", str(spec.processes), "-m", modules[spec.component]]
 
 
 def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None:

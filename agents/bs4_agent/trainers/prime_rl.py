@@ -14,7 +14,7 @@ from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.errors import NotApplicable
 from bs4_agent.trainers import launcher, lines, settings
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
-from bs4_agent.trainers.command import checkpointing, named, resolved
+from bs4_agent.trainers.command import checkpointing, named, program, resolved
 from bs4_agent.trainers.grammar import Grammar, sides_finished
 from bs4_agent.trainers.prime_rl_lines import RULES
 from bs4_agent.trainers.prime_rl_metrics import record
@@ -24,6 +24,9 @@ from bs4_agent.trainers.settings import BadConfig, Settings
 _OWNED = ("output_dir", "run.name", "resume", "resume.step", "resume.dir", "clean", "log.json_logging")
 #: Progress records of JSON logs; `lines` puts them into words.
 _PROGRESS = re.compile(r"(?P<desc>.{1,200}): (?P<percent>\d+)% (?P<current>\d+)/(?P<total>\d+)(?: \(step (?P<step>\d+)\))?")
+#: Console scripts (pyproject.toml of 559b44772). `sft` and `rl` start torchrun themselves.
+_SCRIPTS = {"rl": "rl", "inference": "inference", "orchestrator": "orchestrator", "trainer": "trainer", "sft": "sft", "eval": "evals"}
+_MODULES = {"trainer": "prime_rl.trainer.rl.train"}
 _ATTEMPT = re.compile(r"attempt_(\d{1,9})")
 #: What "resume" means when no step is named.
 _LATEST = -1
@@ -55,10 +58,17 @@ class PrimeRl:
             return list(spec.argv)
         current = settings.of(spec)
         _refuse(spec, current)
-        words = ["uv", "run", "rl", *named(spec, current), *settings.without(spec.overrides, _OWNED)]
-        words += ["--output-dir", str(spec.output_dir), "--run.name", spec.trainer_name or spec.run]
+        words = [*program(spec, _SCRIPTS, _MODULES), *named(spec, current), *settings.without(spec.overrides, _OWNED)]
+        if spec.component == "inference":
+            return words
+        if spec.component in ("rl", "sft"):
+            words += ["--output-dir", str(spec.output_dir), "--run.name", spec.trainer_name or spec.run]
+        else:  # the launcher gives its children the run directory itself
+            words += ["--output-dir", str(self._run_dir(spec))]
         if not any(isinstance(current.get(f"{part}.log.json_logging"), bool) for part in ("trainer", "orchestrator", "inference")):
             words.append("--log.json-logging")
+        if spec.component == "eval":
+            return words
         words += checkpointing(current)
         if current.get("clean") not in (None, False):
             words.append("--no-clean")

@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.trainers import launcher, lines, settings
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
-from bs4_agent.trainers.command import checkpointing, named, resolved
+from bs4_agent.trainers.command import checkpointing, named, program, resolved
 from bs4_agent.trainers.grammar import Grammar, sides_finished
 from bs4_agent.trainers.prime_rl_2026_01_lines import RULES
 from bs4_agent.trainers.settings import BadConfig, Settings
 
 _RUN = "run_default"
+#: Console scripts (pyproject.toml of a24ec986b), and the modules that docs/deployment.md gives to torchrun for several ranks.
+_SCRIPTS = {"rl": "rl", "inference": "inference", "orchestrator": "orchestrator", "trainer": "trainer", "sft": "sft", "eval": "eval"}
+_MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft.train"}
 
 
 class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
@@ -34,14 +37,19 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
     def command(self, spec: LaunchSpec) -> list[str]:
         """`uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N] [--ckpt.resume-step N]`.
 
-        BadConfig when the config itself resumes although the spec starts afresh.
+        A component by itself is the console script of its name. BadConfig when the config itself resumes although the spec starts afresh.
         """
         if spec.argv:
             return list(spec.argv)
         current = settings.of(spec)
-        words = ["uv", "run", "rl", *named(spec, current), *settings.without(spec.overrides, _OWNED)]
+        words = [*program(spec, _SCRIPTS, _MODULES), *named(spec, current), *settings.without(spec.overrides, _OWNED)]
+        if spec.component == "inference":
+            return words
         # Values stand apart from their options: this generation turns every `_` of `--key=value` into `-`, also in the value.
-        words += ["--output-dir", str(spec.output_dir), *checkpointing(current)]
+        words += ["--output-dir", str(spec.output_dir / _RUN if spec.component == "orchestrator" else spec.output_dir)]
+        if spec.component == "eval":
+            return words
+        words += checkpointing(current)
         if spec.resume is not None:
             words += ["--ckpt.resume-step", str(spec.resume)]
         elif (asked := _resume(current)) is not None:
@@ -49,7 +57,7 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
                 f"{spec.run} is to start afresh, but its config or options set ckpt.resume_step to {asked}; "
                 "remove it there, or resume from an explicit step."
             )
-        if spec.resume == 0 and "--no-clean" not in words:
+        if spec.resume == 0 and spec.component == "rl" and "--no-clean" not in words:
             # The launcher tests `if ckpt.resume_step`: with 0 its default clean deletes the broadcasts that a resume at 0 reads.
             words.append("--no-clean")
         return words

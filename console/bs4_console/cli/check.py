@@ -13,6 +13,7 @@ from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.core.check import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.core.errors import ConsoleError, UsageError
 from bs4_console.core.inventory import Pod
+from bs4_console.core.witness import link_incidents
 
 #: Nagios' code for "the check itself did not work".
 USAGE_CODE = UNKNOWN
@@ -79,7 +80,7 @@ async def _judge(pod: Pod, timeout: float) -> Verdict:
         async with linked(pod, deploy=False, timeout=timeout) as live:
             return judge(live.state)
     except ConsoleError as error:
-        return unreachable(pod.name, str(error))
+        return unreachable(pod.name, str(error), link_incidents(pod.name, error.link_state, error.message))
 
 
 async def _watch(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from bs4_console.cli.output import complain, emit
+from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import is_terminal
 from bs4_console.core.errors import FINDING, UsageError
 
@@ -47,33 +47,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
-    """A practice pod's incident as it was kept, on the screen or as `check` says it. `why` is shown with it."""
-    from bs4_console.core.fleet import Fleet
+    """A practice pod's incident as it was kept. `why` is shown with it."""
+    from bs4_console.cli.recording import show
     from bs4_console.core.recorded import RecordedSession
     from bs4_console.demo import recording
 
-    session = RecordedSession(recording.NAME, recording.directory(), why)
-    if not headless:
-        from bs4_console.tui.app import configured
-
-        complain(why)
-        app = configured(Fleet([session]), read_only=True, practice=True)
-        await app.run_async()
-        return app.return_code or 0
-    from bs4_console.core.check import WORDS, judge
-
-    await session.synced()
-    verdict = judge(session.state)
-    if as_json:
-        emit("check", status=WORDS[verdict.level], code=verdict.level, pods=[verdict.as_dict()])
-        return 0
-    print(why)
-    print(verdict.line())
-    for incident in session.state.ledger.open_incidents():
-        for item in incident.evidence:
-            place = f"{item['file']}:{item['line']}" if item.get("line") else item.get("file") or item.get("source")
-            print(f"    {place}: {str(item.get('text'))[:160]}")
-    return 0
+    return await show(RecordedSession(recording.NAME, recording.directory(), why), why, headless=headless, as_json=as_json)
 
 
 async def _on_screen() -> int:

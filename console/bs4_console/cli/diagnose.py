@@ -11,7 +11,7 @@ from bs4_console.core.errors import FINDING
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a log file, a run's output directory, or - for standard input")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a log, a run's output directory, a crash report, or - for standard input")
     parser.add_argument("--source", choices=SOURCES, help="what wrote the log, when its name does not tell")
     parser.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="when the files do not tell")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")

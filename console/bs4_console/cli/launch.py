@@ -1,48 +1,173 @@
-"""launch: start a training run on a pod, and call it good only when it has done a step."""
+"""launch: look before the start, show the plan, ask once, start, and call it good only when a step is done."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
+from typing import Any
 
-from bs4_console.cli.actions import act, exit_code
-from bs4_console.cli.sessions import linked, to_act_on
-
-TRAINERS = ("prime-rl-2026-01", "prime-rl")
+from bs4_console.cli import launch_setup
+from bs4_console.cli.actions import exit_code, watch
+from bs4_console.cli.output import complain, emit, plan_text
+from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
+from bs4_console.core import launch, phases
+from bs4_console.core.errors import FINDING, REFUSED, RefusedError, UsageError
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.launch import AUTO, COMPONENTS, TRAINERS, Asked
+from bs4_console.core.phases import Phases
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", help="the training config, as a path on the pod")
+    parser.add_argument("config", nargs="?", help="the training config, as a path on the pod")
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
-    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="the run's name, unique on the pod")
-    parser.add_argument("--trainer", required=True, choices=TRAINERS, help="its generation: of January 2026, or the current one")
+    parser.add_argument("--run", dest="name", metavar="NAME", help="the run's name, unique on the pod; an ended run goes on")
+    parser.add_argument("--trainer", choices=TRAINERS, help="its generation: of January 2026, or the current one")
+    parser.add_argument("--phases", type=Path, metavar="FILE", help="start or continue the run of this phase file, in the phase it is in")
     parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is installed on the pod (default: ~/prime-rl)")
     parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
-    parser.add_argument("--resume", type=int, metavar="STEP", help="resume from this step; it must be complete on every side")
-    parser.add_argument("--component", choices=("rl", "inference"), default="rl", help="the whole run, or a server apart from it")
+    whence = parser.add_mutually_exclusive_group()
+    whence.add_argument("--resume", type=int, metavar="STEP", help="from this step (default: the newest that is complete on every side)")
+    whence.add_argument("--fresh", action="store_true", help="from the beginning: what was saved there is moved to the run's trash")
+    parser.add_argument("--component", choices=COMPONENTS, default="rl", help="the whole run, one part of it apart, or sft or eval")
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="ranks of a trainer that is started apart (default: 1)")
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="an addition to its environment; no secrets")
+    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
+    parser.add_argument(
+        "--yes", action="store_true", help="carry out the plan that is made, without asking, if it moves no checkpoint aside"
+    )
+    parser.add_argument("--confirm", metavar="NAME", help="the run's name again, where checkpoints are moved aside")
+    launch_setup.configure(parser)
+    parser.add_argument("--no-preflight", action="store_true", help="do not look at pod, config and model before the start")
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the first step")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    parser.add_argument("--json", action="store_true", help="JSON objects instead of text")
     parser.add_argument("overrides", nargs="*", metavar="-- ARGUMENT", help="further arguments for the trainer")
 
 
 def run(options: argparse.Namespace) -> int:
-    return asyncio.run(_launch(options))
+    launch_setup.refuse_stray(options)
+    if options.phases is not None:
+        if any((options.config, options.name, options.trainer)):
+            raise UsageError("A phase file names config, run and trainer itself.", "Leave them out, or leave --phases out.")
+        return asyncio.run(_launch(options, None, phases.read(options.phases)))
+    return asyncio.run(_launch(options, asked_by(options), None))
 
 
-async def _launch(options: argparse.Namespace) -> int:
-    async with linked(to_act_on(options)) as live:
-        action = await act(
-            live,
-            "launch",
-            as_json=options.json,
-            run=options.name,
-            trainer=options.trainer,
-            config=options.config,
-            cwd=options.cwd,
-            output_dir=options.output_dir,
-            resume=options.resume,
-            component=options.component,
-            overrides=options.overrides,
-            wait=not options.no_wait,
-        )
+def asked_by(options: argparse.Namespace) -> Asked:
+    """What the command line asks for. UsageError when something of it is missing or cannot be read."""
+    for what, given in (("CONFIG", options.config), ("--run", options.name), ("--trainer", options.trainer)):
+        if not given:
+            raise UsageError(f"launch needs {what}.", "Say it, or give a phase file with --phases.")
+    pairs = [text.partition("=") for text in options.env]
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise UsageError(f"--env {wrong[0]} has no value.", "Write NAME=VALUE.")
+    return Asked(
+        options.name, options.trainer, options.config, options.cwd, options.output_dir,
+        AUTO if options.resume is None else options.resume, options.fresh, options.component, options.processes,
+        tuple(options.overrides), {name: value for name, _, value in pairs},
+    )  # fmt: skip
+
+
+async def _launch(options: argparse.Namespace, single: Asked | None, phased: Phases | None) -> int:
+    pod = Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
+    async with linked(pod) as live:
+        phase = None if phased is None else phases.launched(live.state, phased)[0] or phased.phases[0]
+        asked = single if phased is None or phase is None else phased.asked(phase)
+        if asked is None:
+            raise AssertionError("a launch is of a config or of a phase")
+        only_shown = options.plan == ""
+        if not only_shown and (going := launch.under_way(live.state, asked.run)) is not None:
+            _say(options, f"A launch of {asked.run} by {going.who} is under way; it is watched, nothing is started twice.")
+            return await watch_launch(options, live, going.key)
+        if not only_shown and (already := launch.trains_already(live.state, asked)) is not None:
+            _say(options, f"{asked.run} runs already, at step {'-' if already.step is None else already.step}; nothing was started.")
+            return 0
+        if options.setup and not await launch_setup.ready(options, live, asked):
+            return 0 if only_shown else FINDING
+        looked = None if options.no_preflight else await launch.look(live, asked)
+        if looked is not None and not _fit(options, looked) and not only_shown:
+            return REFUSED
+        if phased is not None and phase is not None:
+            view = await phases.plan_of(live, phased, phase, pod.price)
+        else:
+            view = await launch.plan(live, asked, price=pod.price)
+        _show(options, live, pod, view, looked)
+        if only_shown:
+            return 0
+        confirmed = _confirmed(options, view)
+        if confirmed is None:
+            return REFUSED
+        return await watch_launch(options, live, await launch.start(live, view, confirmed=confirmed))
+
+
+def _fit(options: argparse.Namespace, looked: launch.Looked) -> bool:
+    """What the look before the start has found is said; False when it forbids the start."""
+    if not options.json:
+        good = sum(check.state == "ok" for check in looked.preflight.checks)
+        print(f"Looked at {options.pod} before the start: {good} of {len(looked.preflight.checks)} checks are ok.")
+        for check in looked.told:
+            print(f"  {check.state} {check.id}: {launch.sentence(check)}")
+    if looked.blocking and options.plan != "":
+        worst, more = looked.blocking[0], len(looked.blocking) - 1
+        others = f" And {more} more forbid it: look with --plan." if more else ""
+        complain(f"Nothing was started: {launch.sentence(worst)}{others}")
+    return not looked.blocking
+
+
+def _show(options: argparse.Namespace, live: PodSession, pod: Pod, view: PlanView, looked: launch.Looked | None) -> None:
+    if not options.json:
+        print(plan_text(view.plan, view.plan_hash))
+        for line in launch.words(view, live.state, pod.price):
+            print(f"  {line}")
+    elif options.plan == "":
+        body: dict[str, Any] = {key: view.plan.get(key) for key in ("why", "notes", "config", "resume", "moves", "typed_name")}
+        checks = None if looked is None else [check.as_dict() for check in looked.preflight.checks]
+        emit(
+            "plan", plan_hash=view.plan_hash, expires=view.expires_t, playbook=view.playbook, run=view.run, attempt=view.attempt,
+            steps=view.plan["steps"], checks=checks, **body,
+        )  # fmt: skip
+
+
+def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
+    """True: by the run's name; False: otherwise; None: not at all, and that was said."""
+    if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
+        raise RefusedError(f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.", "Look at it with --plan.")
+    if launch.must_type(view):
+        if options.confirm is None and is_terminal() and not options.json:
+            options.confirm = ask(f"This moves checkpoints aside. Type {view.run} to carry it out: ")
+        if options.confirm == view.run:
+            return True
+        complain(f"Nothing was done: this moves checkpoints aside (see --plan). Confirm with --confirm {view.run}.")
+        return None
+    if options.yes or options.plan or options.confirm == view.run:
+        return False
+    if not is_terminal() or options.json:
+        complain(f"Nothing was done: confirm the plan with --yes, or with --plan {view.plan_hash[:16]}.")
+        return None
+    if ask("Type yes to carry it out: ") != "yes":
+        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+    return False
+
+
+async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
+    """To the first step, or with --no-wait to where the program runs; the exit code."""
+    if options.no_wait:
+        async for action in launch.until_started(live, key):
+            last = action
+        if not last.ended:
+            _say(options, f"{last.run} was started; its first step is not waited for here. The same command again watches it.")
+            return 0
+    action = await watch(live, key, as_json=options.json)
+    if not options.json:
+        for line in launch.verdict(action, live.state.name):
+            print(line)
     return exit_code(action)
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if options.json:
+        complain(text)
+    else:
+        print(text)

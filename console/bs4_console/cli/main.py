@@ -20,11 +20,15 @@ INTERRUPTED = 130
 COMMANDS = {
     "pods": "add, list, show, remove, test and import pods",
     "deploy": "bring the agent to a pod",
-    "launch": "start a training run, checkpointing on, and watch its first step",
+    "preflight": "what is wrong with a start before it is made; changes nothing",
+    "launch": "look, plan, ask once, start a training run, and call it good when its first step is done",
+    "phases": "a run of several configs: where it is, and the switch to the next one",
     "stop": "end a run with all its processes and prove the GPUs free",
     "logs": "print or follow the logs of a run",
     "runs": "list, show, compare, note, import, export, cost, judge and adopt runs",
     "models": "what is known of models: list, show and verify",
+    "checkpoints": "list checkpoints, whole or not, and order how many stay",
+    "reports": "list, fetch and open the crash reports that pods wrote",
     "check": "one health verdict, for cron and monitoring",
     "diagnose": "what is wrong with this log or run directory, offline",
     "playbook": "list, show, plan, run and lint playbooks",
@@ -69,8 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _main(arguments, name)
     except ConsoleError as error:
         complain(str(error))
-        # `check` answers in Nagios' codes, where everything that went wrong on the way is UNKNOWN.
-        return UNREACHABLE if name == "check" else error.exit_code
+        # These answer in Nagios' codes, where everything that went wrong on the way is UNKNOWN.
+        return UNREACHABLE if name in ("check", "preflight") else error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from bs4_console.cli import setup, sync
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, pods, session, transport
 from bs4_console.core.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
@@ -25,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--identity", metavar="FILE", help="private key file")
     add.add_argument("--jump", metavar="USER@HOST[:PORT]", help="ProxyJump, several with commas")
     add.add_argument("--read-only", action="store_true", help="no action will be possible on it")
+    add.add_argument("--price", type=float, metavar="DOLLARS", help="what it costs an hour; launches and the run log say what a run costs")
     add.add_argument("--fingerprint", metavar="SHA256:...", help="accept this host key and no other, without asking")
     add.add_argument("--no-connect", action="store_true", help="only remember it; the key is confirmed by `pods test` later")
     listing = verbs.add_parser("list", help="all pods of the inventory")
@@ -37,12 +39,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     imports = verbs.add_parser("import", help="take over the hosts of ~/.ssh/config")
     imports.add_argument("aliases", nargs="*", help="only these; without any, all of them")
     imports.add_argument("--config", metavar="FILE", help="instead of ~/.ssh/config")
-    for verb in (add, listing, show, remove, test, imports):
+    make = verbs.add_parser("setup", help="make a bare pod ready to train: uv, prime-rl, environments, limits, credentials; a plan first")
+    setup.configure(make)
+    send = verbs.add_parser("sync", help="bring a directory of code to a pod, by rsync or SFTP; a plan first")
+    sync.configure(send)
+    for verb in (add, listing, show, remove, test, imports, make, send):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
-    verbs = {"add": _add, "list": _list, "show": _show, "remove": _remove, "test": _test, "import": _import}
+    verbs = {
+        "add": _add, "list": _list, "show": _show, "remove": _remove, "test": _test, "import": _import, "setup": _setup, "sync": sync.run,
+    }  # fmt: skip
     return verbs[options.verb](options)
 
 
@@ -61,7 +69,7 @@ def _add(options: argparse.Namespace) -> int:
 
 def _pod(options: argparse.Namespace) -> Pod:
     if options.host == "local":
-        return Pod(options.name, "localhost", provider="local", read_only=options.read_only)
+        return Pod(options.name, "localhost", provider="local", read_only=options.read_only, price=options.price)
     user, _, host = options.host.rpartition("@")
     port = options.port
     if host.count(":") == 1:
@@ -71,7 +79,7 @@ def _pod(options: argparse.Namespace) -> Pod:
         port = port or int(text)
     return Pod(
         options.name, host, port=port, user=options.user or user or None, identity_file=options.identity, jump=options.jump,
-        read_only=options.read_only,
+        read_only=options.read_only, price=options.price,
     )  # fmt: skip
 
 
@@ -133,6 +141,10 @@ def _print(pod: Pod, as_json: bool) -> int:
     else:
         print(f"{pod.name}: {pod.address or pod.host}" + (" (read-only)" if pod.read_only else ""))
     return 0
+
+
+def _setup(options: argparse.Namespace) -> int:
+    return asyncio.run(setup.run(options))
 
 
 def _list(options: argparse.Namespace) -> int:

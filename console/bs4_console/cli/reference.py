@@ -16,6 +16,12 @@ SHAPES = {
     "check": "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: value}, `incidents` [{`id`, `failure`, "
     "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen], `checks` [{`subject`, `status`, "
     "`text`}]}]. A PATH stands where a pod would.",
+    "checkpoints": "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, `checkpoints` [{`step`, "
+    "`complete`, `missing` {part: why}, `parts` [{`name`, `path`, `bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] "
+    "oldest first, `resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and broadcasts of other steps), "
+    "`disk` {`path`, `used`, `total`, `free`, `read_only`}, `forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many "
+    "more fit), `to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`} or null, `guard` {`event`, "
+    "`detail`, `t`} or null, `trainer_keeps`, `config` [{`path`, `present`}]",
     "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",
     "config-estimate": "`billions`, `sides` [{`name`, `gpus`, `parts` [{`name`, `gib`, `arithmetic`}], `limit`, `gib`, `fits`}], "
     "`notes`, `fits`",
@@ -34,15 +40,21 @@ SHAPES = {
     "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole file or directory is the evidence.",
     "log": "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended without LF). One object a line.",
     "notice": "`pod`, `status`, `was` (what was told before), `text`, `incidents`, `t`. One object a transition; webhooks get the same.",
+    "phases": "`run`, `phase` (the one it is in, or null), `due`, `why`, `resumable` (step), `live`, `phases` [{`name`, `config`, "
+    "`until`}]",
     "plan": "`plan_hash`, `expires` (wall seconds), `playbook`, `run`, `attempt`, `steps` [{`kind`, `title`, `command`, `parameters`, "
-    "`targets`, `shown`}]",
+    "`targets`, `shown`}]; of a launch `why`, `notes`, `config`, `resume`, `moves`, `typed_name` and `checks` as in preflight too",
     "playbook": "the playbook as it is written, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
     "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
     "playbook-try": "as `demo`; `plan_hash` is null where a person mends it",
     "playbooks": "`playbooks` [{`id`, `family`, `title`, `role`, `severity`, `danger`, `applies`}]",
+    "preflight": "`pod`, `status`, `code` (as in check), `blocking` [id], `checks` [{`id` (a failure of docs/failures.md, a rule of "
+    "docs/configs.md, or a name of its own), `title`, `state` (ok, warning, blocking, unknown), `why`, `fix`, `playbook`}]",
     "pod": "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, `step`}] and `seen_s` (age, or null)",
     "pod-removed": "`pod`, `host_key_forgotten`",
+    "pod-sync": "`pod`, `target`, `plan_hash`, `send` [path], `bytes`, `same` (files that are there already), `gone` [path that only "
+    "the pod has], `skipped` {path: why}, `how` (rsync, sftp, or null when nothing was sent), `moved` (files put into the trash)",
     "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
@@ -52,12 +64,15 @@ SHAPES = {
     "`out`, "
     "`source`, `date`}, `baselines` [{`solved`, `n`, `source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, "
     "`reason`}}]",
-    "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `pod`, `pod_id`, `price` (dollars an hour), "
-    "`start`, "
-    "`end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, `started_t`, `ended_t`, `source` (log, or a pod), `fields` "
+    "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, `lineage` "
+    "(what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an hour), `start`, `end`, "
+    "`wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, `started_t`, `ended_t`, `source` (log, or a pod), `fields` "
     "(as written), "
-    "`attempts` [{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`}], `incidents` [{`title`, `text`, `state`, `t`, `playbooks`}], "
+    "`attempts` [{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`}], `incidents` [{`title`, "
+    "`text`, `state`, `t`, `playbooks`}], "
     "`lessons`, `notes` [{`t`, `who`, `text`, `lesson`}]}",
+    "report": "`pod`, `run`, `attempt`, `file` (where it was brought)",
+    "reports": "`reports` [{`pod`, `run`, `attempt`, `t` (written, wall seconds), `bytes`, `sha256`, `missing` [what is not in it]}]",
     "run-bench": "`verdicts` [{`step`, `points`, `word` (ahead, on-track, behind, worse, standstill, measured), `advice`, `archetypes` "
     "{name: change}}]",
     "run-compare": "`runs` [name, name], `rows` [{`key`, `values`, `differs`}]",
@@ -65,6 +80,8 @@ SHAPES = {
     "run-note": "`run`, `text`, `lesson`, `price`",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`",
+    "setup-plan": "`pod`, `plan_hash`, `expires` (wall seconds), `todo` (steps that would do something), `steps` [{`kind`, `title`, "
+    "`command`, `parameters`, `targets`, `shown` {`now`, `done`}}]",
     "runs-export": "`markdown`, `runs` [name]",
     "runs-import": "`added`, `changed`, `same`: [name] each",
     "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
@@ -77,8 +94,9 @@ _HEAD = """# Commands
 Written from the command line's own parsers by `python -m bs4_console.cli.reference docs/cli.md`; do not edit.
 
 `bs4-console` alone opens the screen. Everything it does can be done without it, by the commands below: the same core, the same agent.
-Errors are one sentence on stderr that ends with the next thing to do. Nothing is asked for where there is no terminal, and there is no
-`--yes`: what acts is confirmed by a name or by a plan's hash.
+Errors are one sentence on stderr that ends with the next thing to do. Nothing is asked for where there is no terminal: what acts is
+confirmed by a name or by a plan's hash. Only what takes nothing away (`launch`, `pods setup`, `pods sync`, `phases advance`) can be
+confirmed beforehand, with `--yes`; no playbook can.
 
 ## Exit codes
 

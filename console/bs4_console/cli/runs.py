@@ -162,7 +162,8 @@ def _records() -> dict[str, RunRecord]:
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
-            for key in ("price", "model", "config", "pod_id", "wandb", "reward"):
+            own.price = own.price if by_hand.price is None else by_hand.price  # what a person wrote down corrects the inventory
+            for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))
         found[name] = own
     return found
@@ -181,7 +182,23 @@ def _show(options: argparse.Namespace) -> int:
         emit("run", run=_kept_dict(record))
         return 0
     print(f"{record.name}: {record.status.lower() or 'state unknown'}" + (f" ({record.status_note})" if record.status_note else ""))
-    for name in ("model", "config", "pod", "pod_id", "price", "start", "end", "trainer", "step", "max_steps", "reward", "wandb"):
+    for name in (
+        "model",
+        "config",
+        "version",
+        "lineage",
+        "phase",
+        "pod",
+        "pod_id",
+        "price",
+        "start",
+        "end",
+        "trainer",
+        "step",
+        "max_steps",
+        "reward",
+        "wandb",
+    ):
         if getattr(record, name) not in (None, ""):
             print(f"  {name:10}{getattr(record, name)}")
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
@@ -197,7 +214,23 @@ def _show(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     one, other = _record(options.record), _record(options.other)
-    keys = ("status", "model", "config", "pod", "price", "trainer", "start", "end", "step", "max_steps", "reward", "pace_s")
+    keys = (
+        "status",
+        "model",
+        "config",
+        "version",
+        "lineage",
+        "phase",
+        "pod",
+        "price",
+        "trainer",
+        "start",
+        "end",
+        "step",
+        "max_steps",
+        "reward",
+        "pace_s",
+    )
     pairs = [(key, getattr(one, key), getattr(other, key)) for key in keys]
     counts = [(name, len(getattr(one, name)), len(getattr(other, name))) for name in ("attempts", "incidents")]
     rows = [(*pair, pair[1] != pair[2]) for pair in [*pairs, *counts]]

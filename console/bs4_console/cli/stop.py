@@ -7,6 +7,7 @@ import asyncio
 
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
+from bs4_console.core import stopping
 from bs4_console.core.errors import RefusedError, UsageError
 
 
@@ -29,8 +30,10 @@ async def _stop(options: argparse.Namespace) -> int:
                 f"There is no run named {options.name} on {options.pod}.", f"`bs4-console runs list --pod {options.pod}` shows all."
             )
         if not options.json:
-            for component in state.components:
+            for component in stopping.processes(state):
                 print(f"  would end pid {component['pid']} {component['component']}")
+            for step in stopping.steps(state):
+                print(f"  $ {step.command}   (at most {step.seconds:.0f} s, for those that live)")
         confirmed = options.confirm
         if confirmed is None and is_terminal() and not options.json:
             confirmed = ask(f"Type {options.name} to stop it: ")

@@ -94,9 +94,12 @@ class Channel:
             raise _mismatch("its answer to a query holds no result")
         return result
 
-    async def submit(self, action: Mapping[str, Any]) -> dict[str, Any]:
-        """Submit an action with its key; the answer's `action` and `state`. Submitting the same once more does nothing twice."""
-        return (await self._call({"call": "submit", "action": dict(action)})).header
+    async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
+        """Submit an action with its key; the answer's `action` and `state`. Submitting the same once more does nothing twice.
+
+        The action is journalled on the pod; `payload` (the secrets of a set-up) is not.
+        """
+        return (await self._call({"call": "submit", "action": dict(action)}, payload=payload)).header
 
     async def ping(self) -> float:
         """Seconds of one round trip; also measures the clock offset."""
@@ -139,14 +142,14 @@ class Channel:
         except ProtocolError as error:
             raise _mismatch(error.message) from None
 
-    async def _call(self, header: dict[str, Any], timeout: float = ANSWER_S) -> Frame:
+    async def _call(self, header: dict[str, Any], timeout: float = ANSWER_S, *, payload: bytes = b"") -> Frame:
         if self._lost is not None:
             raise self._lost
         number = next(self._numbers)
         reply = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.shield(self._write({"id": number, **header}))
+                await asyncio.shield(self._write({"id": number, **header}, payload))
                 frame: Frame = await reply
         except TimeoutError:
             self._say_cancel(number)
@@ -161,7 +164,7 @@ class Channel:
             raise _refusal(frame.header["error"])
         return frame
 
-    def _write(self, header: dict[str, Any]) -> asyncio.Task[None]:
+    def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
         """A task of its own: half a frame would put the channel out of step for good, so a cancelled caller lets it be written."""
 
         async def write() -> None:
@@ -169,7 +172,7 @@ class Channel:
                 await self._duplex.write(data)
 
         try:
-            data = encode(header)
+            data = encode(header, payload)
         except ProtocolError as error:
             raise UsageError(f"That request is too large: {error.message}", "Ask for less at once.") from None
         task = asyncio.create_task(write())

@@ -85,9 +85,9 @@ def aggregate(verdicts: Sequence[Verdict]) -> int:
     return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
 
 
-def unreachable(pod: str, sentence: str) -> Verdict:
-    """The link failed: nothing is known, least of all that the run is bad."""
-    return Verdict(pod, UNKNOWN, [sentence], found=[Found(UNKNOWN, "link", sentence)])
+def unreachable(pod: str, sentence: str, incidents: Sequence[dict[str, Any]] = ()) -> Verdict:
+    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is wrong with the link, see `witness`."""
+    return Verdict(pod, UNKNOWN, [sentence], incidents=incidents, found=[Found(UNKNOWN, "link", sentence)])
 
 
 def judge(pod: PodState) -> Verdict:

@@ -13,6 +13,7 @@ from bs4_console.core.check_files import judge_files
 from bs4_console.core.check_transitions import Notice, Transitions
 from bs4_console.core.errors import ConsoleError
 from bs4_console.core.session import PodSession
+from bs4_console.core.witness import link_incidents
 
 #: Seconds after which what a person has to mend (a key, an agent) is looked at again.
 STOPPED_S = 300.0
@@ -42,7 +43,8 @@ class WatchedPod:
             await session.synced(self._timeout)
             return judge(session.state)
         except ConsoleError as error:
-            return unreachable(session.state.name, str(error))
+            down_s = time.monotonic() - link.since
+            return unreachable(session.state.name, str(error), link_incidents(session.state.name, error.link_state, error.message, down_s))
 
 
 class WatchedFiles:

@@ -15,7 +15,9 @@ from bs4_agent.detect import offline
 from bs4_agent.detect.engine import Engine, Transition, transition_fields
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.detect.offline import Loose
+from bs4_agent.ledger import IncidentView
 from bs4_agent.playbooks.compiled import Library
+from bs4_console.core import reports
 from bs4_console.core.errors import UsageError
 from bs4_console.core.playbooks import compile_all
 from bs4_console.core.sources import SOURCES, by_content, by_name
@@ -31,7 +33,8 @@ _SAMPLE = 256 * 1024
 def diagnose(
     paths: Sequence[Path], source: str | None = None, trainer: str | None = None, *, idle_s: float | None = None, thorough: bool = False
 ) -> dict[str, Any]:
-    """`findings`, causes first, and `coverage`. `-` is standard input. UsageError for what cannot be read.
+    """`findings`, causes first, and `coverage`. `-` is standard input. UsageError for what cannot be read. Of a crash report it is what the
+    pod's agent had found.
 
     Evidence `file` is the log as given, `-`, or relative to the directory as given; `offset` the raw byte at which the line begins, `line`
     1-based by LF (0: the whole file or directory is the evidence). `idle_s`: the last line was written so long ago and more may come; None:
@@ -40,7 +43,15 @@ def diagnose(
     library = list(Library(compile_all()))
     findings: list[dict[str, Any]] = []
     coverage: list[str] = []
-    for subject in [subject for path in paths for subject in _subjects(path, source, trainer)]:
+    subjects: list[_Subject] = []
+    for path in paths:
+        if path.name.endswith(reports.SUFFIX):
+            report = reports.load(path)
+            findings += map(_reported, reports.incidents(report))
+            coverage += [phrase for phrase in reports.not_seen(report) if phrase not in coverage]
+        else:
+            subjects += _subjects(path, source, trainer)
+    for subject in subjects:
         engine = Engine(library, live=False)
         facts = offline.as_facts([subject.read(engine, thorough)], engine, idle_s or 0.0)
         for transition in engine.evaluate(facts, complete=idle_s is None):
@@ -218,6 +229,25 @@ def _needed(source: str, what: str) -> str:
     if not source:
         raise UsageError(f"It is not clear what wrote {what}.", f"Say it with --source ({', '.join(SOURCES)}).")
     return source
+
+
+def _reported(incident: IncidentView) -> dict[str, Any]:
+    """What the pod's own agent found, which saw the processes and GPUs as well as the logs."""
+    keys = ("source", "file", "offset", "line", "text")
+    evidence = [{key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys} for item in incident.evidence]
+    return {
+        "id": incident.failure,
+        "title": incident.title,
+        "role": incident.role,
+        "severity": incident.severity,
+        "summary": incident.summary,
+        "source": evidence[0]["source"] if evidence else "",
+        "evidence": evidence,
+        "playbook": incident.playbook,
+        "attempt": incident.attempt,
+        "count": 1,
+        "coverage": incident.coverage,
+    }
 
 
 def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:

@@ -56,6 +56,12 @@ class ChannelLost(Unreachable):
     link_state = "lost"
 
 
+class SessionRefused(LinkError):
+    """The connection is there, and its server opens no further channel on it."""
+
+    link_state = "no session"
+
+
 class AuthFailed(LinkError):
     link_state = "auth failed"
 

@@ -6,16 +6,22 @@ import re
 import time
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from bs4_console.core.log_store import MARK, Block, LogStore
-from bs4_console.core.log_text import level_of
+from bs4_console.core.log_text import LEVELS, level_of
 
 #: Bytes of a line that a pattern looks at: a pattern over an unbounded line is how Toolong hangs (its issue 55).
 REACH = 4096
 
+
+#: Lines that are looked at in one go: 1 to 8 ms, so that a key waits no longer than that.
+SLICE_LINES = 4096
+#: Lines among which the level of a continuation is looked for: a traceback is shorter.
+LEVEL_LINES = 500
 
 #: Between the terms of a filter.
 AND = " && "
@@ -102,6 +108,12 @@ def compile_pattern(text: str) -> re.Pattern[bytes]:
     return Term.parse(text if not text.startswith("!") else re.escape(text)).compile()
 
 
+@lru_cache(maxsize=8)
+def words_from(floor: int) -> re.Pattern[bytes]:
+    """Finds the words of all levels from `floor` on."""
+    return re.compile(b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor)))
+
+
 def kind_of(line: bytes) -> bytes:
     """What is the same in lines that say the same: all but its numbers and the bars drawn from them."""
     return _NUMBERS.sub(b"0", line[:REACH])
@@ -120,18 +132,23 @@ class Lens:
         self.store = store
         self.filter = LogFilter()
         self._hits: array[int] = array("q")
-        self._low = self._high = store.first
-        self._level = 0
+        self._middle = self._low = self._high = store.first
+        self._level: int | None = None
+        """Of the last line before `_high`; None: not known yet."""
         self.folded: dict[int, int] = {}
         """How many lines like it follow a shown line and are folded away."""
         self._alike: tuple[int, bytes] = (0, b"")
 
-    def set(self, wanted: LogFilter) -> None:
+    def set(self, wanted: LogFilter, near: int | None = None) -> None:
+        """`near`: the line that is looked at; what lies around it is looked at first. None: the newest."""
         self.filter = wanted
         self._hits = array("q")
-        self._low = self._high = self.store.first
-        self._level = 0
+        self._middle = self._low = self._high = self._slice_before(self.store.end if near is None else near)
+        self._level = None
         self.folded, self._alike = {}, (0, b"")
+
+    def _slice_before(self, number: int) -> int:
+        return max(self.store.first, min(number, self.store.end) - SLICE_LINES // 2)
 
     def __len__(self) -> int:
         return len(self._hits) if self.filter.active else len(self.store)
@@ -152,13 +169,17 @@ class Lens:
         return min(bisect_left(self._hits, number), max(len(self._hits) - 1, 0))
 
     def step(self, budget_s: float = 0.008) -> bool:
-        """Look at more lines for about `budget_s`; True while some are left. Block by block: a block takes 1 to 10 ms."""
+        """Look at more lines for about `budget_s`, the nearest to where it began first; True while some are left."""
         if not self.filter.active:
             return False
         self._forget_pruned()
         deadline = time.perf_counter() + budget_s
         while self.pending:
-            self._scan_newer() if self._high < self.store.end else self._scan_older()
+            newer, older = self._high < self.store.end, self._low > self.store.first
+            if newer and (not older or self._high - self._middle <= self._middle - self._low):
+                self._scan_newer()
+            else:
+                self._scan_older()
             if time.perf_counter() > deadline:
                 break
         return self.pending
@@ -175,27 +196,55 @@ class Lens:
     def _scan_newer(self) -> None:
         block = self.store.blocks[self.store.block_of(self._high)]
         start = self._high - block.first
-        self._hits.extend(self._matching(block, start))
-        self._high = block.first + len(block)
+        stop = min(start + SLICE_LINES, len(block))
+        if self._level is None:
+            self._level = self._level_before(self._high)
+        self._hits.extend(self._matching(block, start, stop))
+        self._high = block.first + stop
 
     def _scan_older(self) -> None:
         block = self.store.blocks[self.store.block_of(self._low - 1)]
-        level, self._level = self._level, 0
+        stop = self._low - block.first
+        start = max(0, stop - SLICE_LINES)
+        level, self._level = self._level, self._level_before(block.first + start)
         alike, self._alike = self._alike, (0, b"")
-        self._hits = array("q", self._matching(block, 0)) + self._hits
-        self._low, self._level, self._alike = block.first, level, alike
+        found = array("q", self._matching(block, start, stop))
+        alike = self._joined(found, alike)
+        self._hits = found + self._hits
+        self._low, self._level, self._alike = block.first + start, level, alike
 
-    def _matching(self, block: Block, start: int) -> list[int]:
+    def _joined(self, older: array[int], newest: tuple[int, bytes]) -> tuple[int, bytes]:
+        """Lines that are folded go on over the edge of two slices; the newest shown line and its kind after that."""
+        if not self.filter.fold or not older or not self._hits:
+            return newest if self._hits else self._alike
+        last, kind = self._alike
+        first = self._hits[0]
+        if not kind or kind_of(self.store.line(first)[1]) != kind:
+            return newest
+        self.folded[last] = self.folded.get(last, 0) + 1 + self.folded.pop(first, 0)
+        self._hits = self._hits[1:]
+        return (last, kind) if newest[0] == first else newest
+
+    def _level_before(self, number: int) -> int:
+        """The level of the last line before `number` that has one; 0 where none is near."""
+        for before in range(number - 1, max(self.store.first, number - LEVEL_LINES) - 1, -1):
+            source, line = self.store.line(before)
+            if source != MARK and (own := level_of(line)) is not None:
+                return own
+        return 0
+
+    def _matching(self, block: Block, start: int, stop: int) -> list[int]:
+        """Numbers of the lines `start` to `stop` of a block that pass."""
         wanted = self.filter
         first = next(((pattern, out) for pattern, out in wanted.patterns if not out), None)
-        if block.passed is not None and block.passed == wanted.key:
-            found = list(range(block.first + start, block.first + len(block)))
+        if not wanted.sifts or (block.passed is not None and block.passed == wanted.key):
+            found = list(range(block.first + start, block.first + stop))
         elif first is not None and not wanted.floor:
-            found = self._by_search(block, start, first[0])
-        elif wanted.sifts:
-            found = [block.first + i for i in range(start, len(block)) if self._keeps(block, i)]
+            found = self._by_search(block, start, stop, first[0])
+        elif wanted.floor and MARK not in block.sources:
+            found = self._by_level(block, start, stop)
         else:
-            found = list(range(block.first + start, block.first + len(block)))
+            found = [block.first + i for i in range(start, stop) if self._keeps(block, i)]
         return self._fold(block, found) if wanted.fold else found
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
@@ -215,30 +264,77 @@ class Lens:
         line = block.line(index)
         if self.filter.floor:
             own = level_of(line)
-            self._level = self._level if own is None else own
+            self._level = (self._level or 0) if own is None else own
             if self._level < self.filter.floor:
                 return False
         return self.filter.matches(line)
 
-    def _by_search(self, block: Block, start: int, pattern: re.Pattern[bytes]) -> list[int]:
-        """One C-level search a hit instead of one a line: 130 MB take 0.1 s when little matches."""
+    def _by_level(self, block: Block, start: int, stop: int) -> list[int]:
+        """From below the floor only a line with the word of a level above it leads up again: C finds the next such word."""
         hits: list[int] = []
-        starts, data, count = block.starts, block.data, len(block)
+        words = words_from(self.filter.floor)
         index = start
-        while index < count and (found := pattern.search(data, starts[index])):
-            index = bisect_left(starts, found.start() + 1, index) - 1
-            # The expression may have matched across a line's end: the line alone decides.
-            if self.filter.matches(block.line(index)):
+        while index < stop:
+            if (self._level or 0) < self.filter.floor:
+                found = words.search(block.data, block.starts[index])
+                if found is None:
+                    break
+                index = bisect_left(block.starts, found.start() + 1, index) - 1
+                if index >= stop:
+                    break
+            if self._keeps(block, index):
                 hits.append(block.first + index)
             index += 1
         return hits
+
+    def _by_search(self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> list[int]:
+        """One C-level search a hit instead of one a line: 130 MB take 0.1 s when little matches."""
+        return [block.first + i for i in _candidates(block, start, stop, pattern) if self.filter.matches(block.line(i))]
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
         """The nearest visible line beyond position `after` in direction `step` (+1, -1) that matches, as a position."""
         position = after + step
         while 0 <= position < len(self):
-            source, line = self.store.line(self.number(position))
-            if source != MARK and pattern.search(line[:REACH]):
-                return position
-            position += step
+            number = self.number(position)
+            if number < self.store.first:
+                return None  # what lies before it has gone too
+            if number >= self.store.end:  # an unfinished line
+                if pattern.search(self.store.line(number)[1][:REACH]):
+                    return position
+                position += step
+                continue
+            block = self.store.blocks[self.store.block_of(number)]
+            index = number - block.first
+            start, stop = (index, min(index + SLICE_LINES, len(block))) if step > 0 else (max(0, index + 1 - SLICE_LINES), index + 1)
+            found = self._first_of(self._searched(block, start, stop, pattern), step)
+            if found is not None:
+                return found
+            edge = block.first + (stop if step > 0 else start)
+            position = self.position(edge) if step > 0 else self.position(edge) - 1
+            if step > 0 and position < len(self) and self.number(position) < edge:
+                return None  # there is nothing visible from the edge on
         return None
+
+    def _first_of(self, numbers: Sequence[int], step: int) -> int | None:
+        """The position of the first visible one of some lines, in this direction."""
+        for number in numbers if step > 0 else reversed(numbers):
+            position = self.position(number)
+            if position < len(self) and self.number(position) == number:
+                return position
+        return None
+
+    def _searched(self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> list[int]:
+        """Numbers of the lines that match, of those with a source."""
+        found = (i for i in _candidates(block, start, stop, pattern) if block.sources[i] != MARK)
+        return [block.first + i for i in found if pattern.search(block.line(i)[:REACH])]
+
+
+def _candidates(block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> Iterator[int]:
+    """Lines of `start` to `stop` in which a match begins. It may have reached across the line's end: the line alone decides."""
+    starts, data = block.starts, block.data
+    end = starts[stop] if stop < len(starts) else len(data)
+    index = start
+    while index < stop and (found := pattern.search(data, starts[index], end)):
+        index = bisect_left(starts, found.start() + 1, index) - 1
+        yield index
+        index += 1

@@ -176,6 +176,10 @@ class Mirror:
                     self._cursors[stream] = f"{path.stem}:{end}"
                     yield record
 
+    def directory(self, stream: str) -> Path | None:
+        """Where the files of `stream` lie or would lie; None where nothing of it is kept."""
+        return self._directory(stream)
+
     def close(self) -> None:
         """Nothing is held open; there for symmetry with the session."""
 

@@ -158,11 +158,9 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
     try:
         info = _fetch(address, token, timeout)
         remarks = [Remark("exists", "info", f"{hub_id} is on the hub."), *_gate(hub_id, info)]
-        return remarks + _senses(
-            hub_id, _fetch(f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json", token, timeout)
-        )
+        return remarks + senses(hub_id, _fetch(f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json", token, timeout))
     except urllib.error.HTTPError as error:
-        return _refused(hub_id, error.code, address)
+        return refused(hub_id, error.code, address)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         why = getattr(error, "reason", error)
         return [Remark("hub", "warning", f"The hub did not answer: {why}.", "Look at the network of this machine, then ask again.")]
@@ -170,7 +168,8 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
         return [Remark("hub", "warning", "The hub's answer is no JSON object.", f"Open {address} and see what answers there.")]
 
 
-def _refused(hub_id: str, code: int, address: str) -> list[Remark]:
+def refused(hub_id: str, code: int, address: str) -> list[Remark]:
+    """What an HTTP status of the hub means for a model."""
     if code == 404:
         return [Remark("exists", "error", f"{hub_id} is not on the hub.", "Look its id up there: an API's name often differs.")]
     if code in (401, 403):
@@ -187,9 +186,11 @@ def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
     return [Remark("gated", "warning", f"{hub_id} is gated ({info['gated']}).", fix)]
 
 
-def _senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
+def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
+    """Whether a config.json is that of a text-only causal language model."""
     found = [key for key in _OTHER_SENSES if config.get(key) is not None]
-    kinds = config.get("architectures") or []
+    given = config.get("architectures")
+    kinds = given if isinstance(given, list) else []
     if found:
         fix = "Take a text-only model: the trainer loads AutoModelForCausalLM."
         return [Remark("text-only", "error", f"{hub_id} is not text-only: its config.json has {', '.join(found)}.", fix)]

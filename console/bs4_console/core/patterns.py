@@ -338,6 +338,111 @@ def _better(one: _Set, other: _Set) -> _Set:
     return one if _worth(first) >= _worth(second) else other
 
 
+# --- what a raw line must look like ------------------------------------------------------------------------------------------------------
+
+_DEL = 127
+_BEGINS = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
+_AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.AT_END: r"(?!\w)"}
+
+
+def relaxed(pattern: str) -> str:
+    """An expression for raw bytes that finds every line of a log, header and all, in whose text `pattern` could be found; "" where there is
+    none of use. It holds for lines in which JSON escaped nothing but quotes and line ends and of which every character that is not ASCII
+    was made DEL (see the agent's sieve.py): looks around are left out, and what surrounds the first and the last part that must be there.
+    No header ends in a letter, a digit or a dot, and behind a text no format goes on with a letter: so much is kept of ^ and $."""
+    tree = _tree(pattern)
+    text = _written(_core(list(tree)))
+    if not text:
+        return ""
+    flags = "".join(letter for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL)) if tree.state.flags & flag)
+    text = f"(?{flags}){text}" if flags else text
+    try:
+        check_cost(text)  # without its anchor it may be too dear
+    except Refused:
+        return ""
+    return text
+
+
+def _core(nodes: list[Any]) -> list[Any]:
+    """Without what a search needs not find at either end: it would be tried at every place of a line."""
+    nodes = _headless(nodes, at_begin=False)
+    while nodes and (nodes[-1][0] in (sre.ASSERT, sre.ASSERT_NOT) or (nodes[-1][0] in _LARGE_OPS and nodes[-1][1][0] == 0)):
+        nodes = nodes[:-1]
+    return nodes
+
+
+def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
+    """From the first node on that must be there; `at_begin`: nothing but the header stands before the first one."""
+    while nodes and not _telling(nodes[0]):
+        op, value = nodes[0]
+        at_begin = at_begin if op in (sre.ASSERT, sre.ASSERT_NOT) else op is sre.AT and value in _BEGINS
+        nodes = nodes[1:]
+    if not nodes:
+        return []
+    op, value = nodes[0]
+    if op is sre.SUBPATTERN:
+        *rest, body = value
+        return [(op, (*rest, _headless(list(body), at_begin))), *nodes[1:]]
+    if op is sre.BRANCH:
+        return [(op, (None, [_headless(list(way), at_begin) for way in value[1]])), *nodes[1:]]
+    return [(sre.AT, sre.AT_BEGINNING), *nodes] if at_begin else nodes
+
+
+def _telling(node: Any) -> bool:
+    """Whether a search may begin with it: fixed text, or alternatives that all have some."""
+    op, value = node
+    if op is sre.SUBPATTERN:
+        return any(_telling(inner) for inner in value[-1])
+    if op is sre.BRANCH:
+        return all(any(_telling(inner) for inner in way) for way in value[1])
+    return op is sre.LITERAL
+
+
+def _written(nodes: Sequence[Any]) -> str:
+    return "".join(_write(op, value) for op, value in nodes)
+
+
+def _write(op: Any, value: Any) -> str:
+    """One node as text again."""
+    if op is sre.LITERAL:
+        return _char(min(value, _DEL))
+    if op is sre.ANY:
+        return "."
+    if op in (sre.IN, sre.NOT_LITERAL):
+        chars = sorted({min(char, _DEL) for char in _charset(op, value)})
+        return f"[{''.join(_range(first, last) for first, last in _stretches(chars))}]" if chars else "(?!)"
+    if op is sre.SUBPATTERN:
+        _, add, drop, body = value
+        on, off = ("i" if flags & re.IGNORECASE else "" for flags in (add, drop))
+        return f"(?{on}{'-' + off if off else ''}:{_written(body)})"
+    if op is sre.BRANCH:
+        return f"(?:{'|'.join(_written(way) for way in value[1])})"
+    if op in _LARGE_OPS:
+        least, most, body = value
+        times = f"{{{least},{'' if most is sre.MAXREPEAT else most}}}{'?' if op is sre.MIN_REPEAT else ''}"
+        return f"(?:{_written(body)}){times}"
+    return _AT_RAW.get(value, "") if op is sre.AT else ""
+
+
+def _stretches(chars: Sequence[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for char in chars:
+        if found and found[-1][1] == char - 1:
+            found[-1] = (found[-1][0], char)
+        else:
+            found.append((char, char))
+    return found
+
+
+def _range(first: int, last: int) -> str:
+    return _char(first) if first == last else f"{_char(first)}-{_char(last)}"
+
+
+def _char(code: int) -> str:
+    char = chr(code)
+    return char if char.isalnum() or char in ' _:=,;"/' else f"\\x{code:02x}"
+
+
 def groups(pattern: str) -> Iterator[str]:
     """The names of the groups of a pattern."""
     yield from re.compile(pattern).groupindex

@@ -19,7 +19,7 @@ from bs4_console.core.assets import find
 from bs4_console.core.compiled_cache import cached
 from bs4_console.core.errors import UsageError
 from bs4_console.core.health import with_ranges
-from bs4_console.core.patterns import MIN_LITERAL, Refused, check_cost, groups, literals
+from bs4_console.core.patterns import MIN_LITERAL, Refused, check_cost, groups, literals, relaxed
 
 #: What only a person reads: it stays here, the agent has 30 MB for everything.
 _FOR_PEOPLE = frozenset({"looks_like", "explanation", "prevent", "sources", "advice", "leads_to"})
@@ -62,6 +62,12 @@ def lint(directory: Path | None = None) -> tuple[list[dict[str, Any]], list[Prob
     problems += lost
     wrong = {problem.file for problem in lost}
     return [entry for entry in good if root / entry["family"] / f"{entry['id']}.yaml" not in wrong], problems
+
+
+def advice(identifier: str) -> tuple[str, ...]:
+    """What a person does about a failure, by its playbook; nothing where there is none. Only that one file is read."""
+    path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
+    return tuple(_load(path).get("advice") or ()) if path is not None else ()
 
 
 def _load(path: Path) -> Any:
@@ -195,12 +201,15 @@ def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
-    """`source` becomes a list, `within` seconds; `needs` is added: of each expression the texts of which a matching line holds one."""
+    """`source` becomes a list, `within` seconds; `needs` is added: of each expression the texts of which a matching line holds one, and
+    `raw`: what such a line as it stands in a file must look like."""
     data = dict(signature)
     data["source"] = [data["source"]] if isinstance(data["source"], str) else data["source"]
     if "within" in data:
         data["within"] = _seconds(data["within"])
-    data["needs"] = {where: literals(pattern) for where, pattern in _expressions(signature) if where != "unless"}
+    looked_for = {where: pattern for where, pattern in _expressions(signature) if where != "unless"}
+    data["needs"] = {where: literals(pattern) for where, pattern in looked_for.items()}
+    data["raw"] = {where: raw for where, pattern in looked_for.items() if (raw := relaxed(pattern))}
     return data
 
 

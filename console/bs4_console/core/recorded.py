@@ -18,6 +18,7 @@ from bs4_agent.streams.stream import Piece
 from bs4_console.core.channel import Channel
 from bs4_console.core.errors import RefusedError, RemoteError
 from bs4_console.core.mirror import Mirror
+from bs4_console.core.recorded_trail import Trail, midnight_of, place_at, span_of, trail_of
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 from bs4_console.core.transport import Transport
@@ -34,8 +35,8 @@ class MirroredStream:
     Only for streams that were kept whole, each generation in one file; nothing is ever added.
     """
 
-    def __init__(self, directory: Path, kind: str, trail: Callable[[], list[tuple[float, str]]] = list) -> None:
-        """`kind`: "log" or "records". `trail`: (wall time, cursor) pairs at which the stream was there so far, for logs."""
+    def __init__(self, directory: Path, kind: str, trail: Callable[[], Trail] = list) -> None:
+        """`kind`: "log" or "records". `trail`: when which line was written, for logs."""
         found = ((match, path) for path in directory.iterdir() if (match := _FILE.fullmatch(path.name)))
         self._paths = {int(match[1]): path for match, path in found}
         self._kind, self._trail = kind, trail
@@ -72,8 +73,12 @@ class MirroredStream:
         ]
 
     def place_at(self, t: float) -> str | None:
-        before = [cursor for at, cursor in self._trail() if at <= t]
-        return before[-1] if before else None
+        return place_at(self._trail(), t)
+
+    @property
+    def files(self) -> list[tuple[int, Path]]:
+        """(generation, path), in order."""
+        return sorted(self._paths.items())
 
     @staticmethod
     def _place(cursor: str, pieces: list[Piece]) -> Cursor:
@@ -107,6 +112,7 @@ class RecordedSession(PodSession):
         self._why = why
         self._home = root / self.mirror.home
         self._streams = {stream: self._open(stream, kind) for stream, kind in _found(self._home)}
+        self._trails: dict[str, Trail] = {}
         self._queries = {stream: Queries(opened) for stream, opened in self._streams.items()}
 
     async def run(self) -> None:
@@ -166,11 +172,17 @@ class RecordedSession(PodSession):
     def _open(self, stream: str, kind: str) -> MirroredStream:
         return MirroredStream(self._home / stream, kind, functools.partial(self._trail, stream))
 
-    def _trail(self, stream: str) -> list[tuple[float, str]]:
-        """When a log was how long: every step says which line it was read from."""
-        run = self.state.runs.get(stream.split("/")[1])
-        rows = [*run.trainer_steps, *run.orchestrator_steps] if run else []
-        return sorted((row["t"], row["at"]["cursor"]) for row in rows if row.get("at", {}).get("stream") == stream)
+    def _trail(self, stream: str) -> Trail:
+        """Made once: nothing is ever added to a recording."""
+        made = self._trails.get(stream)
+        if made is None:
+            run = self.state.runs.get(stream.split("/")[1])
+            made = []
+            if run is not None:
+                mine = {name: opened.files for name, opened in self._streams.items() if name.startswith(f"log/{run.name}/")}
+                made = trail_of(mine[stream], midnight_of(run, mine), span_of(run, self.state.latest))
+            self._trails[stream] = made
+        return made
 
 
 def _found(home: Path) -> list[tuple[str, str]]:

@@ -22,7 +22,8 @@ class Incident:
 
 @dataclass
 class Attempt:
-    """`title` as somebody numbered it ("First attempt (OOM)"); the rest is known only of attempts that the agent saw. Wall seconds."""
+    """`title` as somebody numbered it ("First attempt (OOM)"); the rest is known only of attempts that the agent saw. Wall seconds.
+    `overrides`: the further arguments of its command; `phase`: of a phased run."""
 
     title: str
     text: str = ""
@@ -30,6 +31,8 @@ class Attempt:
     ended_t: float | None = None
     good: bool | None = None
     resume: int | None = None
+    overrides: list[str] = field(default_factory=list)
+    phase: str = ""
 
 
 @dataclass
@@ -44,6 +47,7 @@ class Note:
 class RunRecord:
     """`source`: log (imported), or the name of the pod whose journal it is folded from. Times `start`, `end` are as written.
 
+    `version`: of the config in its registry; `lineage`: what that is based on; `phase`: the one that a phased run is in.
     `price`: US dollars an hour. `reward`: the last one known. `pace_s`: seconds a step. Unknown is "" or None.
     """
 
@@ -53,6 +57,9 @@ class RunRecord:
     date: str = ""
     model: str = ""
     config: str = ""
+    version: str = ""
+    lineage: str = ""
+    phase: str = ""
     pod: str = ""
     pod_id: str = ""
     price: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from bs4_console.core.errors import RefusedError
 from bs4_console.core.locations import data_dir
@@ -27,13 +28,19 @@ def mirrored() -> Iterator[PodState]:
 def fold(pod: PodState, run: RunState) -> RunRecord:
     """The record of one run of `pod`."""
     view = run.view
+    launches = _launches(pod, view.name)
+    newest = launches[max(launches)] if launches else {}
     attempts = [view.attempts[number] for number in sorted(view.attempts)]
     rewards, steps = run.series("reward"), run.series("time_s")
     record = RunRecord(
         view.name,
         run.word.upper(),
-        model=_option(view.argv, "--model.name"),
+        model=_option(view.argv, "--model.name") or str(newest.get("config", {}).get("model", "")),
         config=view.config,
+        version=str(newest.get("config", {}).get("version", "")),
+        lineage=str(newest.get("config", {}).get("based_on", "")),
+        phase=str(newest.get("record", {}).get("phase", "")),
+        price=_number(newest.get("record", {}).get("price")),
         pod=pod.name,
         trainer=view.trainer,
         step=run.step,
@@ -55,10 +62,27 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         title = f"Attempt {attempt.number}: {_utc(attempt.started_t)}{resumed}"
         ended = "" if attempt.ended_t is None else f"ended {_utc(attempt.ended_t)}, {_how(attempt.good, attempt.code, attempt.signal)}"
         detail = f"{ended} {attempt.detail}".strip()
-        record.attempts.append(Attempt(title, detail, attempt.started_t, attempt.ended_t, attempt.good, attempt.resume))
+        phase = str(launches.get(attempt.number, {}).get("record", {}).get("phase", ""))
+        record.attempts.append(
+            Attempt(title, detail, attempt.started_t, attempt.ended_t, attempt.good, attempt.resume, list(attempt.overrides), phase)
+        )
     incidents = sorted((i for i in pod.ledger.incidents.values() if i.run == view.name), key=lambda i: i.opened_t)
     record.incidents = [_incident(incident, list(pod.ledger.actions.values())) for incident in incidents]
     return record
+
+
+def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
+    """Attempt -> the plan by which it was launched, as far as one was confirmed."""
+    found: dict[int, dict[str, Any]] = {}
+    for action in pod.ledger.actions.values():
+        plan, attempt = action.body.get("plan"), action.result.get("attempt")
+        if action.kind == "launch" and action.run == run and isinstance(plan, dict) and isinstance(attempt, int):
+            found[attempt] = plan
+    return found
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _incident(incident: IncidentView, actions: list[ActionView]) -> Incident:

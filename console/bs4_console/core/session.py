@@ -414,19 +414,34 @@ class PodSession:
             result = await self.query(stream, "seek-line", **further)
         return _place(result, "cursor")
 
-    async def submit(self, kind: str, **body: Any) -> str:
-        """Submit an action; returns its key. Progress is in the journal, so in `state.ledger.actions[key]`."""
+    async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
+        """Submit an action; returns its key. Progress is in the journal, so in `state.ledger.actions[key]`. `payload` is in no journal."""
         if self.state.read_only and kind != "plan":
             raise RefusedError(
                 f"{self.state.name} is read-only here.", "Remove read_only from the pod, or start without --read-only, to act."
             )
         action = {"key": ulid(), "kind": kind, **body}
+        secret = (payload,) if payload else ()
         try:
-            await (await self.connected(CONNECT_S)).submit(action)
+            await (await self.connected(CONNECT_S)).submit(action, *secret)
         except ChannelLost:
             # It may have arrived or not. The same key again is the same action: nothing happens twice.
-            await (await self.connected(RESUBMIT_S)).submit(action)
+            await self._submit_again(action, *secret)
         return str(action["key"])
+
+    async def _submit_again(self, action: dict[str, Any], *secret: bytes) -> None:
+        """Over the next link that holds: the one that was lost may still be the one at hand for a moment."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + RESUBMIT_S
+        while True:
+            try:
+                await (await self.connected(max(0.0, deadline - clock()))).submit(action, *secret)
+            except ChannelLost:
+                if clock() >= deadline:
+                    raise
+            else:
+                return
+            await asyncio.sleep(LOOK_S)
 
     async def follow_action(self, key: str) -> AsyncIterator[ActionView]:
         """Yields the ActionView each time it changed, ending when it ended. Survives reconnects: it only watches the journal."""

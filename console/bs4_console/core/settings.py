@@ -11,11 +11,14 @@ from bs4_console.core.locations import state_dir
 FILE = "screen.json"
 #: A file longer than this is none of ours.
 LIMIT_BYTES = 1 << 20
+#: What says together where one was: never half of it from another console.
+_POSITION = ("pod", "run", "place", "source", "incident")
 
 
 @dataclass
 class Settings:
-    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it ("fleet", "pod", "run" or "log").
+    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it ("fleet", "pod", "run", "log" with
+    `source`, "incident" with `incident`, "journal" or "gpus").
     `silenced`: pods ("POD") and runs ("POD/RUN") whose alerts make no sound; `quiet`: none does."""
 
     theme: str = ""
@@ -26,6 +29,8 @@ class Settings:
     pod: str = ""
     run: str = ""
     place: str = ""
+    source: str = ""
+    incident: str = ""
     quiet: bool = False
     silenced: list[str] = field(default_factory=list)
     pins: list[dict[str, str]] = field(default_factory=list)
@@ -69,3 +74,22 @@ def save(settings: Settings) -> str:
     except OSError as error:
         return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
     return ""
+
+
+def keep(mine: Settings, before: Settings) -> str:
+    """Write what has changed since `before`; the rest stays as another console has left it meanwhile. What went wrong, or nothing."""
+    from bs4_console.core import files
+
+    changed = {entry.name for entry in fields(Settings) if getattr(mine, entry.name) != getattr(before, entry.name)}
+    if changed & set(_POSITION):
+        changed |= set(_POSITION)
+    if not changed:
+        return ""
+    try:
+        with files.exclusive(path()):
+            kept, _ = load()
+            for name in changed:
+                setattr(kept, name, getattr(mine, name))
+            return save(kept)
+    except OSError as error:
+        return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."

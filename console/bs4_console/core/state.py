@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
+from bs4_console.core.links import Links
 
 __all__ = ["ActionView", "IncidentView", "Ledger", "Link", "PlanView", "PodState", "RunState", "RunView", "StepView"]
 
@@ -124,6 +125,7 @@ class PodState:
     record that was not understood."""
     runs: dict[str, RunState] = field(default_factory=dict)
     streams: list[str] = field(default_factory=list)
+    links: Links = field(default_factory=Links)
     progress: str = ""
     """What the connection is doing right now ("uploading the agent"), for the screen."""
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
@@ -151,6 +153,7 @@ class PodState:
         self.telemetry.clear()
         self.telemetry_seen = None
         self.runs.clear()
+        self.links = Links()
         self.streams = []
         self.notes.clear()
 
@@ -174,6 +177,7 @@ class PodState:
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
         """`kept`: from the mirror, so as old as it says."""
+        self.links.fill(record)
         self.telemetry.append(record)
         self.telemetry_seen = self._recorded(record) if kept else time.monotonic()
         for entry in record.get("runs", []):

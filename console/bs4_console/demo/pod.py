@@ -84,6 +84,10 @@ class PracticePod:
         """The simulated driver, None where it could not be compiled."""
         return self.workspace.library
 
+    def setup_recipe(self) -> dict[str, str]:
+        """Of a bare pod: what `pods setup` is to be given besides the trainer, instead of the network's own addresses."""
+        return {"repository": str(self.workspace.repository), "revision": self.workspace.revision}
+
     @property
     def run_dir(self) -> Path:
         return self.output_dir if self.generation == "2026-01" else self.output_dir / self.run_name
@@ -179,16 +183,17 @@ async def start(
     pace: float = 1.0,
     foreign_pids: bool | int | Mapping[int, int] = False,
     env: Mapping[str, str] | None = None,
+    bare: bool = False,
 ) -> PracticePod:
     """Start a pod in `root` (made if need be; an earlier pod's files in it are used again).
 
     `generation`: 2026-01 or current. `pace` scales the waits that the real programs spell in seconds. `foreign_pids`: NVML reports pids
     of another namespace (True: local + 100000; a number: that offset; a mapping from local to reported). `env`: what the machine's owner
-    has put into every process's environment besides.
+    has put into every process's environment besides. `bare`: without uv and prime-rl (see bare.py).
     The pod ends with this process, however that ends. PodError when it does not come up.
     """
     offset: int | Mapping[int, int] | None = 100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
-    made = await asyncio.to_thread(workspace.create, name, generation, root, gpus=gpus, foreign_pids=offset)
+    made = await asyncio.to_thread(workspace.create, name, generation, root, gpus=gpus, foreign_pids=offset, bare=bare)
     log = made.root / "pod.log"
     settings = [
         f"--step-seconds={step_seconds}",
@@ -264,6 +269,7 @@ def main() -> None:
     parser.add_argument("--engine-seconds", type=float, default=0.5)
     parser.add_argument("--pace", type=float, default=1.0)
     parser.add_argument("--env", type=json.loads, default={}, help="more environment for every process, as JSON")
+    parser.add_argument("--bare", action="store_true", help="without uv and prime-rl")
     parser.add_argument("--workspace", help=argparse.SUPPRESS)
     parser.add_argument("--until-eof", action="store_true", help="end when standard input ends")
     options = parser.parse_args()
@@ -272,7 +278,7 @@ def main() -> None:
     place = (
         Workspace.from_dict(json.loads(options.workspace))
         if options.workspace
-        else workspace.create(options.name, options.generation, options.root, gpus=options.gpus)
+        else workspace.create(options.name, options.generation, options.root, gpus=options.gpus, bare=options.bare)
     )
     environment = workspace.environment(
         place,

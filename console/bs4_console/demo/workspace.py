@@ -15,6 +15,7 @@ from typing import Any
 
 import asyncssh
 
+from bs4_console.demo import bare as outside
 from bs4_console.demo.gpus import library
 from bs4_console.demo.gpus.board import Board
 from bs4_console.demo.miniature.install import install
@@ -25,6 +26,7 @@ RUN_NAME = "demo"
 MODEL = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
 _TEMPLATES = Path(__file__).with_name("templates")
 _INFERENCE_MARK = "# --- inference"
+_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _SOCKET_LIMIT = 107  # bytes in a unix socket's path
 _SOCKET_BELOW_HOME = len("/.bs4/sock/0123456789ab.sock")
 
@@ -47,6 +49,12 @@ class Workspace:
     host_key: Path
     client_key: Path
     known_host_key: str
+    revision: str = ""
+    """Of a bare pod: what is to be checked out of `repository`; "" on a pod that is set up."""
+
+    @property
+    def repository(self) -> Path:
+        return self.root / "remote" / "prime-rl"
 
     @property
     def gpus(self) -> Board:
@@ -69,8 +77,12 @@ def create(
     *,
     gpus: int = 2,
     foreign_pids: int | Mapping[int, int] | None = None,
+    bare: bool = False,
 ) -> Workspace:
-    """Make everything below `root`. ValueError for an unknown generation or a root whose path is too long for a socket below it."""
+    """Make everything below `root`. ValueError for an unknown generation or a root whose path is too long for a socket below it.
+
+    `bare`: as a provider hands a machine out, without uv and prime-rl; what stands for the network is beside the home directory.
+    """
     if generation not in GENERATIONS:
         raise ValueError(f"Unknown trainer generation {generation!r}; use one of {', '.join(GENERATIONS)}.")
     root = root.absolute()
@@ -78,9 +90,11 @@ def create(
     if len(str(home).encode()) + _SOCKET_BELOW_HOME > _SOCKET_LIMIT:
         raise ValueError(f"{root} is too long for a unix socket below it; give the practice pod a shorter directory.")
     project = home / "prime-rl"
-    (project / "configs").mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
-    install(project, home / ".local" / "share" / "uv", sys.executable, generation)
+    if not bare:
+        (project / "configs").mkdir(parents=True, exist_ok=True)
+        install(project, home / ".local" / "share" / "uv", sys.executable, generation)
     Board(root / "gpu").configure(n=gpus, foreign_pids=foreign_pids)
     port, api_port, env_port, hub_port, wandb_port = _free_ports(5)
     _cache_model(home / ".cache" / "huggingface")
@@ -89,13 +103,16 @@ def create(
     (root / "dev" / "kmsg").symlink_to("/dev/kmsg")  # processes are real here, and so is what the kernel does to them
     if generation == "2026-01":
         api_port = port
-    _write_configs(project / "configs", generation, {"port": port, "backend_port": api_port, "env_port": env_port})
+    tree = outside.repository(root) if bare else project
+    _write_configs(tree / "configs", generation, {"port": port, "backend_port": api_port, "env_port": env_port})
+    revision = outside.commit(tree) if bare else ""
     client_key, host_key = (_key(root / "keys" / kind) for kind in ("client", "host"))
     public = " ".join(host_key.with_suffix(".pub").read_text().split()[:2])
     compiled = library.build(root / "lib")
     return Workspace(
-        name, root, generation, home, project, port, api_port, env_port, hub_port, wandb_port, compiled, host_key, client_key, public
-    )
+        name, root, generation, home, project, port, api_port, env_port, hub_port, wandb_port, compiled, host_key, client_key, public,
+        revision,
+    )  # fmt: skip
 
 
 def environment(
@@ -109,20 +126,28 @@ def environment(
 ) -> dict[str, str]:
     """What every process of the pod gets, and nothing of this machine's own: no XDG directories, no other home."""
     home = workspace.home
-    path = [home / ".local" / "bin", home / ".local" / "share" / "uv" / "bin", Path(sys.executable).resolve().parent]
+    path = [Path(sys.executable).resolve().parent, *map(Path, _SYSTEM_PATH)]
+    if workspace.revision:
+        path = [outside.stubs(workspace.root), *outside.without_uv(workspace.root, path)]
+    else:
+        path = [home / ".local" / "bin", home / ".local" / "share" / "uv" / "bin", *path]
     values = {
         "HOME": str(home),
         "USER": USER,
         "LOGNAME": USER,
         "SHELL": shell(),
         "LANG": "C.UTF-8",
-        "PATH": ":".join([*map(str, path), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]),
+        "PATH": ":".join(map(str, path)),
         "BS4_SCOPE_ROOT": str(scope_root),
         "BS4_DEV": str(workspace.root / "dev"),
         "BS4_MINIATURE_GENERATION": workspace.generation,
         "BS4_MINIATURE_GPUS": str(workspace.root / "gpu"),
         "BS4_MINIATURE_HUB": f"127.0.0.1:{workspace.hub_port}",
         "BS4_MINIATURE_WANDB": f"127.0.0.1:{workspace.wandb_port}",
+        # What the product itself asks of services goes to the same places: a practice pod never talks to the world.
+        "BS4_HUB_URL": f"http://127.0.0.1:{workspace.hub_port}",
+        "BS4_WANDB_URL": f"http://127.0.0.1:{workspace.wandb_port}",
+        "BS4_B2_URL": f"http://127.0.0.1:{workspace.hub_port}",
         "BS4_MINIATURE_STEP_SECONDS": str(step_seconds),
         "BS4_MINIATURE_ENGINE_SECONDS": str(engine_seconds),
         "BS4_MINIATURE_PACE": str(pace),

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 import asyncssh
 
-from bs4_console.core.errors import AuthFailed, ChannelLost, ConnectionRefused, ConsoleError, KeyUnusable, LinkError, Unreachable
+from bs4_console.core.errors import (
+    AuthFailed,
+    ChannelLost,
+    ConnectionRefused,
+    ConsoleError,
+    KeyUnusable,
+    LinkError,
+    SessionRefused,
+    Unreachable,
+)
 from bs4_console.transport.remote import printable
 from bs4_console.transport.route import Hop
 
@@ -80,8 +89,8 @@ def lost(label: str, error: BaseException | None) -> ChannelLost:
     return ChannelLost(f"The connection to {label} was lost{detail}.", "It is tried again by itself; what runs there goes on.")
 
 
-def no_session(label: str, error: asyncssh.ChannelOpenError) -> LinkError:
-    return LinkError(
+def no_session(label: str, error: asyncssh.ChannelOpenError) -> SessionRefused:
+    return SessionRefused(
         f"{label} refuses a further SSH session: {printable(error.reason)}.",
         "Close other sessions to it, or raise MaxSessions in its sshd_config.",
     )

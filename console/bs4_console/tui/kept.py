@@ -1,12 +1,16 @@
-"""The screen as it was left, brought back after the start, and noted when one leaves."""
+"""The screen as it was left: kept a moment after each change, also of a console that is killed, and brought back after the start."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import commands
+from textual.css.query import NoMatches
+
+from bs4_console.tui import commands, pins
 from bs4_console.tui.screens.base import ConsoleScreen
-from bs4_console.tui.screens.fleet import FleetScreen
 
 if TYPE_CHECKING:
     from bs4_console.core.settings import Settings
@@ -14,12 +18,26 @@ if TYPE_CHECKING:
 
 #: Seconds after the first look in which the screen that was left comes back.
 RESTORE_S = 5.0
+#: Seconds between two writes at least: a cursor that runs down the fleet is written once.
+SAVE_S = 1.0
+_PLACES = (commands.POD, commands.RUN, commands.LOG, commands.INCIDENT, commands.JOURNAL, commands.GPUS)
+
+#: (the settings, as they were written last) -> what went wrong, or nothing.
+Saver = Callable[["Settings", "Settings"], str]
 
 
 class Kept:
-    def __init__(self, settings: Settings) -> None:
-        self._waiting = bool(settings.pod)
+    """Without `save` (practice pods) nothing is written."""
+
+    def __init__(self, settings: Settings, save: Saver | None = None) -> None:
+        self._waiting = bool(settings.pod or settings.place)
         self._until: float | None = None
+        self._save, self._saved = save, deepcopy(settings)
+        self._next = float("-inf")
+        self._complaint = ""
+        self._said = False
+        self.busy = False
+        """Whether a write is under way."""
 
     def give_up(self) -> None:
         """A person has begun to do something: nobody is carried off."""
@@ -28,7 +46,7 @@ class Kept:
     def restore(self, app: ConsoleApp) -> None:
         """Back to the row and the screen one left, as soon as its pod is known; called after each look at the pods."""
         screen = app.screen
-        if not self._waiting or not isinstance(screen, FleetScreen) or not screen.ready:
+        if not self._waiting or not isinstance(screen, ConsoleScreen) or screen.place != commands.FLEET or not screen.ready:
             return
         now = app.clock.mono()
         self._until = self._until or now + RESTORE_S
@@ -36,26 +54,52 @@ class Kept:
             self.give_up()
             return
         left = app.settings
-        pod = next((pod for pod in app.fleet.pods if pod.name == left.pod), None)
-        run = pod.runs.get(left.run) if pod else None
-        if pod is None or (left.run and run is None):
-            return
-        self.give_up()
-        screen.point_at(left.pod, left.run)
-        if left.place in (commands.RUN, commands.LOG) and run is not None:
-            app.open_run(pod, run)
-            if left.place == commands.LOG:
-                app.open_logs(pod, run.name)
-        elif left.place == commands.POD and run is None:
-            app.open_pod(pod)
+        if pins.reopen(app, {name: getattr(left, name) for name in ("pod", "run", "place", "source", "incident")}):
+            self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
         """Into the settings: what the next start comes back to."""
-        screens = [screen for screen in app.screen_stack if isinstance(screen, ConsoleScreen)]
         left = app.settings
         left.theme = app.theme
-        fleet = screens[0] if screens else None
-        if isinstance(fleet, FleetScreen) and fleet.ready and (row := fleet.table.selected) is not None:
-            left.pod, left.run = row.key
-        places = [screen.place for screen in reversed(screens) if screen.place in (commands.POD, commands.RUN, commands.LOG)]
-        left.place = places[0] if places else commands.FLEET
+        if self._waiting:
+            return  # what was left is not yet back: it is not overwritten by the place where one waits for it
+        screens = [screen for screen in app.screen_stack if isinstance(screen, ConsoleScreen) and screen.ready]
+        if not screens:
+            return
+        shown = next((screen for screen in reversed(screens) if screen.place in _PLACES), screens[0])
+        place = pins.of(shown, shown.subject())
+        if place["pod"] or shown.place != commands.FLEET:
+            left.pod, left.run, left.place = place["pod"], place["run"], place["place"]
+            left.source, left.incident = place.get("source", ""), place.get("incident", "")
+
+    def look(self, app: ConsoleApp) -> None:
+        """Called about once a second: writes in the background what differs from what was written."""
+        now = app.clock.mono()
+        if self._save is None or self.busy or now < self._next:
+            return
+        if self._complaint and not self._said:
+            self._said = True
+            app.say(self._complaint, severity="warning")
+        with contextlib.suppress(NoMatches):  # a screen that is being built or taken down says where it is next time
+            self.note(app)
+        if app.settings != self._saved:
+            self.busy, self._next = True, now + SAVE_S
+            left = deepcopy(app.settings)
+            app.run_worker(lambda: self._write(left), name="kept", thread=True, exit_on_error=False)
+
+    def _write(self, settings: Settings) -> None:
+        """In a thread: a slow disk must not hold up the screen."""
+        try:
+            self._complaint = self.close(settings)
+        finally:
+            self.busy = False
+
+    def close(self, settings: Settings) -> str:
+        """Write what is not yet written; what went wrong, or nothing."""
+        if self._save is None:
+            return ""
+        now = deepcopy(settings)
+        complaint = self._save(now, self._saved)
+        if not complaint:
+            self._saved = now
+        return complaint

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from bs4_console.tui import pins, themes
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.views.fleet import GROUPS, SORTS
-from bs4_console.tui.widgets.curves import TITLES
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -16,7 +15,6 @@ _FIXED = {
     "sorts": SORTS,
     "groups": GROUPS,
     "silences": ("run", "pod", "all"),
-    "curves": TITLES,
     "levels": ("all", "info", "warning", "error"),
 }
 
@@ -39,6 +37,10 @@ def offers(app: ConsoleApp, what: str) -> list[str]:
         from bs4_console.tui.views import playbook
 
         return playbook.ids()
+    if what == "curves":
+        from bs4_console.tui.widgets.curves import TITLES  # the first paint does without curves
+
+        return list(TITLES)
     if what == "themes":
         return themes.names(app.available_themes)
     if what == "pins":

@@ -6,8 +6,9 @@ pods each is looked at once a second at most, and not all in the same tick.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bs4_console.tui.views import fleet as view
 
@@ -19,31 +20,47 @@ if TYPE_CHECKING:
 MANY = 32
 
 
+R = TypeVar("R")
+
+
+class PodRows(Generic[R]):
+    """What is shown of each pod, made anew when its token is another one."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[object, list[R]]] = {}
+
+    def of(self, pod: PodState, token: object, make: Callable[[], list[R]]) -> list[R]:
+        kept = self._kept.get(pod.name)
+        if kept is None or kept[0] != token:
+            kept = self._kept[pod.name] = (token, make())
+        return kept[1]
+
+
 class Overview:
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}
-        self._kept: dict[str, tuple[tuple[int, int], list[view.Row]]] = {}
+        self._rows: PodRows[view.Row] = PodRows()
+        self._known: dict[str, list[view.Row]] = {}
         self.made = 0
         """Pods whose rows were made, for tests and measurements."""
 
     def changed(self, pod: PodState) -> None:
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
+    def tokens(self, pods: Sequence[PodState], clock: Clock) -> list[tuple[PodState, tuple[int, int]]]:
+        """Each pod with what is another as soon as the pod has to be looked at again."""
+        many, now = len(pods) > MANY, clock.mono()
+        return [
+            (pod, (0 if many else self._versions.get(pod.name, 0), int(now + number / len(pods)) if many else int(now)))
+            for number, pod in enumerate(pods)
+        ]
+
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
         """In the order of the pods; a row that is as it was is the same object."""
-        many = len(pods) > MANY
-        now = clock.mono()
-        found: list[view.Row] = []
-        for number, pod in enumerate(pods):
-            slot = int(now + number / len(pods)) if many else int(now)
-            token = (0 if many else self._versions.get(pod.name, 0), slot)
-            kept = self._kept.get(pod.name)
-            if kept is None or kept[0] != token:
-                kept = self._kept[pod.name] = (token, self._made(pod, kept[1] if kept else [], clock))
-            found += kept[1]
-        return found
+        return [row for pod, token in self.tokens(pods, clock) for row in self._rows.of(pod, token, partial(self._made, pod, clock))]
 
-    def _made(self, pod: PodState, before: Sequence[view.Row], clock: Clock) -> list[view.Row]:
+    def _made(self, pod: PodState, clock: Clock) -> list[view.Row]:
         self.made += 1
-        known = {row.key: row for row in before}
-        return [known[row.key] if known.get(row.key) == row else row for row in view.readable_rows(pod, clock)]
+        known = {row.key: row for row in self._known.get(pod.name, [])}
+        rows = self._known[pod.name] = [known[row.key] if known.get(row.key) == row else row for row in view.readable_rows(pod, clock)]
+        return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -13,6 +14,10 @@ from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
+
+
+#: The first clause of a command's help: a palette that needs four lines for each shows four of them on a small terminal.
+_ABOUT = re.compile(r"[.:;] | \(")
 
 
 class ConsoleCommands(Provider):
@@ -28,7 +33,7 @@ class ConsoleCommands(Provider):
         for command in commands.at(place):
             if command.id != "palette":
                 key = self._console.keys.get(command.id, "")
-                about = command.help.split(". ")[0].rstrip(".")
+                about = _ABOUT.split(command.help, maxsplit=1)[0].rstrip(".")
                 yield command.title, f"{key}  {about}" if key else about, command, ""
         for pod in self._console.fleet.pods:
             yield f"pod {pod.name}", pod.address or "go to this pod", commands.BY_ID["pod"], pod.name

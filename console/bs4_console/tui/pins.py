@@ -44,26 +44,49 @@ def jump(app: ConsoleApp, args: str) -> None:
         what = f"Nothing is pinned as {number}." if number in commands.DIGITS else f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
         app.say(f"{what} {app.keys['pin']} pins the place that is shown.", severity="warning" if number else "information")
         return
-    pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
-    run = pod.runs.get(pin.get("run", "")) if pod else None
-    if pod is None or (pin.get("run") and run is None):
+    if not _whole(app, pin):
         app.say(f"{words(pin)} is not there any more.", severity="warning")
         return
     app.do_fleet("")
-    app.call_later(_open, app, pin, pod, run)
+    app.call_later(reopen, app, pin)
 
 
-def _open(app: ConsoleApp, pin: Pin, pod: PodState, run: RunState | None) -> None:
-    if not isinstance(app.screen, FleetScreen):
-        return
-    app.screen.point_at(pod.name, run.name if run else "")
+def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
+    """Whether the pod and the run of the pin are known; of the journal and the GPUs there is but one."""
+    if pin.get("place") in (commands.JOURNAL, commands.GPUS):
+        return True
+    pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
+    return pod is not None and (not pin.get("run") or pin["run"] in pod.runs)
+
+
+def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
+    """From the fleet to the place of the pin; False where its pod or run is not known."""
+    screen = app.screen
+    if not isinstance(screen, FleetScreen) or not _whole(app, pin):
+        return False
+    pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
+    run = pod.runs.get(pin.get("run", "")) if pod else None
+    if pod is not None:
+        screen.point_at(pod.name, run.name if run else "")
+    _open(app, pin, pod, run)
+    return True
+
+
+def _open(app: ConsoleApp, pin: Mapping[str, str], pod: PodState | None, run: RunState | None) -> None:
     place, incident = pin.get("place"), pin.get("incident", "")
-    if place == commands.INCIDENT and incident in pod.ledger.incidents:
+    if place == commands.JOURNAL:
+        app.do_journal("")
+    elif place == commands.GPUS:
+        app.do_gpus("")
+    elif pod is None:
+        return
+    elif place == commands.INCIDENT and incident in pod.ledger.incidents:
         from bs4_console.tui.screens.incident import IncidentScreen
 
         app.push_screen(IncidentScreen(pod, incident))
     elif place == commands.LOG and run is not None:
-        app.open_logs(pod, run.name, pin.get("source") or None)
+        source = pin.get("source", "")
+        app.open_logs(pod, run.name, source if f"log/{run.name}/{source}" in pod.streams else None)
     elif place in (commands.RUN, commands.INCIDENT) and run is not None:
         app.open_run(pod, run)
     elif place == commands.POD:

@@ -58,6 +58,23 @@ def of_day(wall: float, seconds: bool = False) -> str:
     return time.strftime("%H:%M:%S" if seconds else "%H:%M", time.localtime(wall))
 
 
+def date(wall: float) -> str:
+    """Local day: 2026-11-20."""
+    return time.strftime("%Y-%m-%d", time.localtime(wall))
+
+
+def rate(kilobytes: float | None) -> str:
+    """Of KB a second, in three digits: 96K, 812M, 1.4G."""
+    if kilobytes is None:
+        return NONE
+    value, unit = float(kilobytes), "K"
+    for unit in ("K", "M", "G"):
+        if value < 1000 or unit == "G":
+            break
+        value /= 1000
+    return f"{value:.1f}{unit}" if value < 10 and unit != "K" else f"{value:.0f}{unit}"
+
+
 def size(count: float | None) -> str:
     """512 B, 9.8 KiB, 62.1 GiB."""
     if count is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
@@ -10,51 +9,8 @@ import pytest
 
 from bs4_agent.checkpoints import inventory as module
 from bs4_agent.checkpoints.inventory import above, inventory, newest_resumable, scan, size_of, step_directories
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec
-
-OLD, NEW = registry.get("prime-rl-2026-01"), registry.get("prime-rl")
-
-
-def put(path: Path, size: int = 3) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"x" * size)
-
-
-def old_run(tmp_path: Path, toml: str = "") -> LaunchSpec:
-    (tmp_path / "rl.toml").write_text(toml)
-    return LaunchSpec("demo", OLD.id, Path("rl.toml"), tmp_path, tmp_path / "out")
-
-
-def new_run(tmp_path: Path, toml: str = "") -> LaunchSpec:
-    return dataclasses.replace(old_run(tmp_path, toml), trainer=NEW.id)
-
-
-def old_trainer(spec: LaunchSpec, step: int) -> Path:
-    put(spec.output_dir / f"checkpoints/step_{step}/trainer/__0_0.distcp", 100)
-    put(spec.output_dir / f"checkpoints/step_{step}/trainer/.metadata", 10)
-    return spec.output_dir / f"checkpoints/step_{step}/trainer"
-
-
-def old_orchestrator(spec: LaunchSpec, step: int) -> Path:
-    part = spec.output_dir / f"run_default/checkpoints/step_{step}/orchestrator"
-    put(part / "progress.pt", 7)
-    for name in ("easy_examples", "hard_examples", "rollout_buffer"):
-        put(part / f"buffer/{name}.jsonl", 0)
-    return part
-
-
-def old_broadcast(spec: LaunchSpec, step: int) -> Path:
-    part = spec.output_dir / f"run_default/broadcasts/step_{step}"
-    put(part / "model.safetensors", 50)
-    put(part / "STABLE", 0)
-    return part
-
-
-def old_step(spec: LaunchSpec, step: int) -> None:
-    old_trainer(spec, step)
-    old_orchestrator(spec, step)
-    old_broadcast(spec, step)
+from bs4_agent.trainers.base import Checkpoint
+from tests.agent.checkpoints.trees import NEW, OLD, new_run, old_orchestrator, old_run, old_step, old_trainer, put, weights
 
 
 def only(checkpoints: list[Checkpoint]) -> Checkpoint:
@@ -73,7 +29,7 @@ def test_2026_01_is_complete_with_all_three(tmp_path: Path) -> None:
     old_step(spec, 0)
     checkpoint = only(inventory(OLD, spec))
     assert (checkpoint.step, checkpoint.complete, list(checkpoint.missing)) == (0, True, [])
-    assert checkpoint.bytes == 100 + 10 + 7 + 50
+    assert checkpoint.bytes == 100 + 10 + 7 + len(weights())
     assert set(checkpoint.parts) == {"trainer", "orchestrator", "broadcast"}
     assert checkpoint.newest_mtime == pytest.approx(os.stat(spec.output_dir / "run_default/broadcasts/step_0/STABLE").st_mtime)  # noqa: PTH116
     assert newest_resumable([checkpoint]) == checkpoint
@@ -152,7 +108,8 @@ def test_the_current_flat_layout_has_one_directory_for_both_halves(tmp_path: Pat
     spec = new_run(tmp_path)
     root = spec.output_dir / "demo/checkpoints"
     for step in (10, 20):
-        put(root / f"step_{step}/trainer/.metadata", 4)
+        put(root / f"step_{step}/trainer/__0_0.distcp", 1)
+        put(root / f"step_{step}/trainer/.metadata", 3)
         put(root / f"step_{step}/orchestrator/progress.pt", 5)
     put(root / "step_37/orchestrator/progress.pt", 6)
     put(root / "step_38/orchestrator/progress.pt.abc.tmp")
@@ -166,8 +123,9 @@ def test_the_current_flat_layout_has_one_directory_for_both_halves(tmp_path: Pat
 def test_the_current_split_layout(tmp_path: Path) -> None:
     big = tmp_path / "big"
     spec = new_run(tmp_path, f'[ckpt]\noutput_dir = "{big}"')
-    put(big / "checkpoints/step_10/trainer/.metadata")
-    put(big / "checkpoints/step_20/trainer/.metadata")
+    for step in (10, 20):
+        put(big / f"checkpoints/step_{step}/trainer/__0_0.distcp")
+        put(big / f"checkpoints/step_{step}/trainer/.metadata")
     put(spec.output_dir / "demo/checkpoints/step_10/orchestrator/progress.pt")
     put(spec.output_dir / "demo/checkpoints/step_30/orchestrator/progress.pt")
     found = inventory(NEW, spec)
@@ -210,7 +168,8 @@ def test_finished_checkpoints_are_walked_once_and_growing_ones_each_time(tmp_pat
     monkeypatch.setattr(module, "size_of", walk)
     spec = new_run(tmp_path)
     root = spec.output_dir / "demo/checkpoints"
-    put(root / "step_10/trainer/.metadata")
+    put(root / "step_10/trainer/.metadata", 2)
+    put(root / "step_10/trainer/__0_0.distcp", 1)
     put(root / "step_10/orchestrator/progress.pt")
     put(root / "step_20/trainer/__0_0.distcp", 10)
     for path in root.rglob("*"):

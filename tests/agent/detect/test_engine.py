@@ -188,3 +188,17 @@ def test_what_was_wrong_with_an_earlier_attempt_is_over_once_a_later_one_makes_s
     starting = dataclasses.replace(later, trainer_side=Side())
     assert watch.evaluate(facts(starting, now=NOW + 12)) == [], "it has yet to show that it is better"
     assert events(watch.evaluate(facts(later, now=NOW + 14))) == [("cleared", "step-desync")]
+
+
+def test_a_line_that_makes_a_signature_fire_is_news_once():
+    """So that the watcher looks at once, also for a line without a level of its own, and not again for each repetition."""
+    quiet = playbook(id="quiet", detect={"logs": [{"source": "trainer", "levels": [""], "pattern": "boom", "count": 2}]})
+    watch = engine(quiet)
+    place = {"source": "trainer", "stream": "s", "cursor": "0:1", "file": "x", "offset": 1}
+    lines = [LogLine("fine"), LogLine("boom"), LogLine("boom"), LogLine("boom")]
+    assert [watch.feed("r", 1, "prime-rl", "trainer", line, {**place, "line": n}) for n, line in enumerate(lines, 1)] == [
+        False,
+        False,
+        True,
+        False,
+    ]

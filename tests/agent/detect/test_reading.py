@@ -11,16 +11,19 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.detect import offline
+from bs4_agent.detect import offline, reading
 from bs4_agent.detect.engine import Engine
+from bs4_agent.detect.tracks import MANY
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers import registry
 from bs4_console.core.playbooks import compile_all
 from tests.agent.detect.compiled import engine, library, playbook
 
+CASES = Path(__file__).resolve().parents[2] / "playbooks" / "cases"
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "incidents"
 
 SIGNATURES = (
@@ -36,8 +39,11 @@ SIGNATURES = (
     playbook("not-after", {"pattern": "beta failed", "not_after": "recovered"}),
     playbook("last", {"pattern": "alpha failed", "last": True}),
     playbook("anycase", {"pattern": "(?i)epsilon failed"}),
+    playbook("headless", {"pattern": "alpha failed", "levels": ["ERROR", ""], "near": {"pattern": "gamma failed", "before": 9}}),
     playbook("either", {"pattern": "zeta (?:failed|broke down) twice|eta failed"}),
 )
+for _entry in SIGNATURES:
+    _entry["detect"]["logs"] = [{**log, "source": ["trainer", "orchestrator"]} for log in _entry["detect"]["logs"]]
 LIBRARY = library(*SIGNATURES)
 RULES = Engine(LIBRARY)._rules  # what is made of the words is made once
 
@@ -49,8 +55,10 @@ def fresh(live=False):
 
 
 WORDS = ["alpha failed", "beta failed", "gamma failed", "delta failed", "neighbour", "recovered", "EPSILON Failed", "zeta broke down twice",
-         "alpha", "failed", "", " ", "Step 4 | and so on", "Traceback (most recent call last):"]  # fmt: skip
+         "Completion: x", "and so:", "alpha", "failed", "", " ", "Step 4 | and so on", "Traceback (most recent call last):"]  # fmt: skip
 TEXT = st.one_of(st.sampled_from(WORDS), st.text('abé\\"{}\t\x00', max_size=6))
+#: A log in which a record may quote, and one in which none does.
+SOURCE = st.sampled_from(["trainer", "orchestrator"])
 #: Seconds to the next line; -1: a clock that is none.
 CLOCK = st.builds("@{}@".format, st.sampled_from([0, 1, 59, 200, 3600, 20_000, -1]))
 LEVEL = st.sampled_from(["INFO", "ERROR", "WARNING"])
@@ -99,28 +107,33 @@ def shipped():
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(LINE, max_size=40), st.booleans(), st.sampled_from([64, 300, 1 << 20]))
-def test_the_shortcut_finds_the_same(lines, ends, block):
+@given(st.lists(LINE, max_size=40), st.booleans(), st.sampled_from([64, 300, 1 << 20]), st.sampled_from([1, 2, 10_000]), SOURCE)
+def test_the_shortcut_finds_the_same(lines, ends, block, many, source):
+    """`many` small: signatures are done, or end again and again, within these few lines."""
     data = ("\n".join(timed(lines)) + ("\n" if ends else "")).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bs4_agent.detect.reading._BLOCK", block)
-        quick, facts = _read(fresh(), data)
-        thorough, same = _read(fresh(), data, thorough=True)
+        patch.setattr("bs4_agent.detect.reading._IDLE", many)
+        patch.setattr("bs4_agent.detect.reading._TRIES", 2)
+        patch.setattr("bs4_agent.detect.tracks.MANY", many)
+        patch.setattr("bs4_agent.detect.matcher._FLAPS", min(many, 3))
+        quick, facts = _read(fresh(), data, source)
+        thorough, same = _read(fresh(), data, source, thorough=True)
     assert quick == thorough
     assert facts.events == same.events
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(LINE, max_size=40))
-def test_live_and_finished_give_the_same(lines):
+@given(st.lists(LINE, max_size=40), SOURCE)
+def test_live_and_finished_give_the_same(lines, source):
     """The same lines fed one by one as they are written; places differ (streams have cursors), all else is equal."""
     data = "".join(line + "\n" for line in timed(lines)).encode()
-    offline_found, facts = _read(fresh(), data)
+    offline_found, facts = _read(fresh(), data, source)
     trainer, live = registry.get("prime-rl"), fresh(live=True)
     offset = 0
     for number, raw in enumerate(re.findall(rb"[^\n]*\n", data), 1):
-        place = {"source": "trainer", "stream": "", "cursor": "", "file": "x.log", "offset": offset, "line": number, "text": ""}
-        live.feed("", 1, "prime-rl", "trainer", trainer.parse_line("trainer", raw), place)
+        place = {"source": source, "stream": "", "cursor": "", "file": "x.log", "offset": offset, "line": number, "text": ""}
+        live.feed("", 1, "prime-rl", source, trainer.parse_line(source, raw), place)
         offset += len(raw)
     now = dataclasses.replace(offline.as_facts([facts]), now_m=time.monotonic())
     found = [dataclasses.asdict(t.finding) for t in live.evaluate(now, complete=True)]
@@ -151,6 +164,51 @@ def test_the_shortcut_finds_the_same_with_every_shipped_rule(shipped):
             lines.append(rng.choice(["", f"12:{number // 60:02}:{number % 60:02} ERROR ", "12:00:00 INFO "]) + text)
         data = "\n".join(lines).encode()
         assert _read(shipped(), data, source)[0] == _read(shipped(), data, source, thorough=True)[0]
+
+
+def _cases(source):
+    """The cases of every shipped failure in one source's log, in turn: what must fire, what must not, and a healthy run between them."""
+    logs = []
+    for path in sorted(CASES.glob("*/*.yaml")):
+        given = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        logs += [case["log"] for side in ("positive", "negative") for case in given.get(side, ()) if case["source"] == source]
+    for number, log in enumerate(logs * 4):
+        clock = f"{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}"
+        # One clock for all, and no zones: the cases bring dates of many years.
+        log = re.sub(r"(?<=\d)(?:Z|[+-]\d\d:?\d\d)(?=[\" ])", "", re.sub(r"\d\d:\d\d:\d\d", clock, log))
+        yield from log.splitlines()
+        yield f"{clock} SUCCESS Step {number} | 31.2s | Reward 0.1234"
+        yield from [f"{clock}    INFO Train batch 7/128 (5.0%) (+3 buffered); 4 inflight episodes"] * (number % 4)
+
+
+@pytest.mark.parametrize("source", ["orchestrator", "trainer", "inference"])
+def test_the_shortcut_finds_the_same_where_everything_fails(shipped, source):
+    """Dense: nearly every line is a failure or a near miss, and steps end between them what can end; in small blocks, counted to three."""
+    data = "\n".join(_cases(source)).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bs4_agent.detect.reading._BLOCK", 20_000)
+        patch.setattr("bs4_agent.detect.reading._IDLE", 100)
+        patch.setattr("bs4_agent.detect.tracks.MANY", 3)
+        quick, facts = _read(shipped(), data, source)
+        thorough, same = _read(shipped(), data, source, thorough=True)
+    assert len(quick) > 10
+    assert quick == thorough
+    assert [(e.event, e.line) for e in facts.events] == [(e.event, e.line) for e in same.events]
+
+
+def test_what_ends_again_and_again_is_passed_over_and_found_at_the_end(monkeypatch):
+    """Errors between steps: of a block only what stands behind its last step is looked at, and counted."""
+    monkeypatch.setattr("bs4_agent.detect.reading._BLOCK", 100_000)
+    looked = []
+    whole = reading.Reader._line
+    monkeypatch.setattr(reading.Reader, "_line", lambda *args: looked.append(args) or whole(*args))
+    pairs = b"12:00:00 ERROR alpha failed\n12:00:00 INFO all has recovered\n" * 20_000
+    for rest, expected in ((b"", []), (b"12:00:00 ERROR alpha failed\n" * 7, [7])):
+        watch = engine(playbook("cleared", {"pattern": "alpha failed", "cleared_by": "recovered"}))
+        looked.clear()
+        found, _ = _read(watch, pairs + rest)
+        assert [item["count"] for item in found] == expected
+        assert len(looked) < 5_000, "of 40,000 lines that hold a word"
 
 
 ODD = {
@@ -198,5 +256,5 @@ def test_memory_stays_what_it_is():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     found = watch.evaluate(offline.as_facts([facts], watch), complete=True)
-    assert [t.finding.count for t in found if t.finding.failure == "plain"] == [2_400]
+    assert [t.finding.count for t in found if t.finding.failure == "plain"] == [MANY]
     assert peak < 9_000_000

@@ -9,6 +9,7 @@ import pytest
 
 from bs4_agent.detect import offline
 from bs4_agent.detect.facts import Finding
+from bs4_agent.detect.tracks import MANY
 from tests.agent.detect.compiled import engine, playbook
 
 
@@ -58,6 +59,19 @@ def test_a_record_of_several_lines_reads_like_a_plain_log():
     assert not fires(record, pattern="^ValueError: something broke$", levels=["ERROR"])
     assert fires(record, pattern="^ValueError: something broke$", near={"pattern": "^Fatal error in", "before": 5})
     assert fires(record.replace("something", "s\\u006fmething")), "whoever writes letters as escapes is read too"
+
+
+@pytest.mark.parametrize("level", ["DEBUG", "INFO", "SUCCESS"])
+def test_a_calm_record_quotes_what_stands_in_its_further_lines(level):
+    """A completion of several lines, in a JSON log: a traceback in it is not the program's own."""
+    record = (
+        f'{{"timestamp": "2026-08-21T12:00:01+00:00", "level": "{level}", "message": "Completion: I ran it.\\n'
+        'Traceback (most recent call last):\\nsomething broke", "module": "a"}\n'
+    )
+    assert not fires(record, levels=["ERROR", ""])
+    assert fires(record, levels=[level]), "the lines are the record's, not nobody's"
+    assert fires(record), "any level"
+    assert fires(record.replace(level, "WARNING"), levels=["ERROR", ""])
 
 
 def test_logger_and_unless():
@@ -167,8 +181,8 @@ def test_holds_are_counted_from_the_lines_own_time():
 def test_ten_thousand_times_the_same_is_one_finding():
     log = "".join(f"12:{n // 60 % 60:02}:{n % 60:02}   ERROR something broke {n}\n" for n in range(10_000))
     (item,) = found(log, playbook("x", {"pattern": "something broke"}))
-    assert item.count == 10_000
-    assert [place["line"] for place in item.evidence] == [1, 10_000]
+    assert item.count == MANY, "so often at least: it is counted no further"
+    assert [place["line"] for place in item.evidence] == [1, MANY]
 
 
 def test_several_signatures_of_one_failure_are_one_finding():

@@ -36,6 +36,16 @@ def test_a_launch_starts_the_trainers_command_and_tells_the_journal(pod: Pod) ->
     assert runs.get("alpha").live
 
 
+def test_a_launch_gets_what_a_set_up_has_ordered_for_its_directory(pod: Pod) -> None:
+    pod.trainer.program = 'echo "extra=$EXTRA other=$OTHER"; exec sleep 60'
+    for place, text in ((pod.spec().cwd, "EXTRA=ordered\nOTHER=too=2\n"), (pod.root / "elsewhere", "EXTRA=wrong\n")):
+        pod.home.variables(place).parent.mkdir(exist_ok=True)
+        pod.home.variables(place).write_text(text)
+    launch(pod.runs(), pod.spec(env={"EXTRA": "asked"}), key="k1")
+    until(lambda: (pod.attempt() / "launcher.log").read_text())
+    assert (pod.attempt() / "launcher.log").read_text() == "extra=asked other=too=2\n"
+
+
 def test_the_run_does_not_depend_on_who_launched_it(pod: Pod) -> None:
     runs = pod.runs()
     attempt = launch(runs, pod.spec(), key="k1")
@@ -61,7 +71,7 @@ def test_a_launch_broken_off_by_kill_9_is_finished_and_not_doubled(pod: Pod, mom
     """The agent is a process that dies at the given moment; the one after it launches with the same key."""
     started = "subprocess.Popen(argv, stdin=k['stdin'], stdout=k['stdout'], stderr=k['stderr'], cwd=k['cwd'])"
     hook = {
-        "before the shim": "launching._start_shim = lambda directory: os.kill(os.getpid(), 9)",
+        "before the shim": "launching.start_shim = lambda directory: os.kill(os.getpid(), 9)",
         "while the shim starts": f"launching.subprocess.run = lambda argv, **k: ({started}, os.kill(os.getpid(), 9))",
     }[moment]
     agent = (

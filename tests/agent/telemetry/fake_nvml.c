@@ -16,6 +16,7 @@ typedef struct {
   uint64_t total, used, reserved, throttle, ecc;
   uint32_t util, mem_util, temp, power, power_limit, sm_clock, mem_clock;
   uint32_t minor, result, hang, xid, xid_count, events, power_result, process_count, handle_result;
+  uint32_t pcie_width, pcie_result, links, links_up, link_errors;
   Process processes[8];
 } Gpu;
 typedef struct { char driver[64]; uint32_t count, init_result, driver_result, calls; Gpu gpus[16]; } State;
@@ -97,6 +98,33 @@ int nvmlDeviceGetTotalEccErrors(volatile Gpu *g, int uncorrected, int aggregate,
   if (!r) *out = uncorrected && !aggregate ? g->ecc : 0;
   return r;
 }
+#ifndef OLD_DRIVER
+#define PCIE(NAME, VALUE) int NAME(volatile Gpu *g, uint32_t *out) { int r = answer(g); if (!r) *out = (VALUE); return r ? r : (int)g->pcie_result; }
+PCIE(nvmlDeviceGetCurrPcieLinkGeneration, 5)
+PCIE(nvmlDeviceGetMaxPcieLinkGeneration, 5)
+PCIE(nvmlDeviceGetCurrPcieLinkWidth, g->pcie_width)
+PCIE(nvmlDeviceGetMaxPcieLinkWidth, 16)
+int nvmlDeviceGetPcieThroughput(volatile Gpu *g, int counter, uint32_t *out) {
+  int r = answer(g);
+  if (!r) *out = counter ? 90000 : 1200;
+  return r ? r : (int)g->pcie_result;
+}
+int nvmlDeviceGetNvLinkState(volatile Gpu *g, uint32_t link, uint32_t *up) {
+  int r = answer(g);
+  if (!r && link >= g->links) return g->links ? INVALID : UNSUPPORTED;
+  if (!r) *up = link < g->links_up;
+  return r;
+}
+typedef struct { uint32_t id, scope; int64_t time, took; int type, result; uint64_t value; } Value;
+int nvmlDeviceGetFieldValues(volatile Gpu *g, int n, Value *values) {
+  int r = answer(g);
+  for (int i = 0; !r && i < n; i++) {
+    values[i].result = values[i].id == 52 ? OK : UNSUPPORTED;
+    values[i].value = g->link_errors;
+  }
+  return r;
+}
+#endif
 typedef struct { uint32_t gpu, memory; } Rates;
 int nvmlDeviceGetUtilizationRates(volatile Gpu *g, Rates *out) {
   int r = answer(g);

@@ -25,6 +25,7 @@ class Gpu(ctypes.Structure):
         *[(name, ctypes.c_uint32) for name in ("util", "mem_util", "temp", "power", "power_limit", "sm_clock", "mem_clock")],
         *[(name, ctypes.c_uint32) for name in ("minor", "result", "hang", "xid", "xid_count", "events")],
         *[(name, ctypes.c_uint32) for name in ("power_result", "process_count", "handle_result")],
+        *[(name, ctypes.c_uint32) for name in ("pcie_width", "pcie_result", "links", "links_up", "link_errors")],
         ("processes", Process * 8),
     ]
 
@@ -73,4 +74,5 @@ def state(path: Path, count: int) -> State:
         gpu.total, gpu.used, gpu.reserved = 80 * GIB, GIB, GIB // 2
         gpu.util, gpu.mem_util, gpu.temp, gpu.power, gpu.power_limit = 90 + index, 30, 55 + index, 400_500, 700_000
         gpu.sm_clock, gpu.mem_clock, gpu.minor, gpu.events = 1980, 2619, index, 8
+        gpu.pcie_width, gpu.links, gpu.links_up = 16, 18, 18
     return mapped

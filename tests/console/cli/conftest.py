@@ -116,7 +116,7 @@ class Practice:
         return self.console(*words, **options)
 
     def launch(self, run: str = "demo", *extra: str) -> Result:
-        return self("launch", "configs/rl.toml", "--pod", self.pod.name, "--run", run, "--trainer", self.trainer, *extra)
+        return self("launch", "configs/rl.toml", "--pod", self.pod.name, "--run", run, "--trainer", self.trainer, "--yes", *extra)
 
 
 @contextlib.contextmanager

@@ -59,6 +59,7 @@ def test_several_pods_unknown_outranks_ok_and_comes_first(trained: Practice, con
     assert second.startswith("OK - pod-a: ")
     told = console("check", "--json").json
     assert (told["status"], [p["status"] for p in told["pods"]]) == ("UNKNOWN", ["OK", "UNKNOWN"])
+    assert [[i["failure"] for i in p["incidents"]] for p in told["pods"]] == [[], ["ssh-unreachable"]]
 
 
 @pytest.mark.parametrize("words", [("--bogus",), ("--timeout", "soon"), ("--format", "xml"), ("--pod", "nope")])
@@ -194,7 +195,7 @@ def test_watching_tells_what_changes_and_pings_each_cycle(trained: Practice, con
             wait(lambda: len([got for got in at.got if got.path == "/ping"]) > pings + 1)
         finally:
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=90)
         hooks = [got.json for got in at.got if got.path != "/ping"]
     assert process.returncode == 130
     assert [(hook["status"], hook["was"]) for hook in hooks] == [("UNKNOWN", "OK"), ("OK", "UNKNOWN")]

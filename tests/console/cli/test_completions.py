@@ -38,7 +38,7 @@ def test_the_first_word_is_a_command(tmp_path: Path, capsys: pytest.CaptureFixtu
     offered = complete("bs4-console ", tmp_path, capsys)
     assert set(main.COMMANDS) <= set(offered)
     assert "--read-only" in offered
-    assert complete("bs4-console che", tmp_path, capsys) == ["check"]
+    assert complete("bs4-console dia", tmp_path, capsys) == ["diagnose"]
 
 
 def test_verbs_options_choices_and_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

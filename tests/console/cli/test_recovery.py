@@ -35,6 +35,13 @@ def stopped_after(on: Practice, steps: int) -> int:
     return max(int(name.removeprefix("step_")) for name in saved)
 
 
+def _written_since(rollouts: Path, started: float) -> bool:
+    try:
+        return any(path.stat().st_mtime > started for path in rollouts.glob("step_*/*"))
+    except FileNotFoundError:
+        return False  # the launcher empties the directory while it is looked at
+
+
 @pytest.fixture(scope="module")
 def desync() -> Iterator[Practice]:
     """2026-01, started afresh by hand on top of what an earlier run left: it will never make a step."""
@@ -44,7 +51,7 @@ def desync() -> Iterator[Practice]:
         on.do(on.pod.spawn(on.pod.launch_command("--ckpt")))
         rollouts = on.pod.output_dir / "run_default" / "rollouts"
         log = on.pod.output_dir / "logs" / "orchestrator.stdout"
-        until(lambda: any(p.stat().st_mtime > started for p in rollouts.glob("step_*/*")), "rollouts of the new attempt")
+        until(lambda: _written_since(rollouts, started), "rollouts of the new attempt")
         until(lambda: b"barrier" in log.read_bytes(), "the orchestrator's barrier")
         yield on
 

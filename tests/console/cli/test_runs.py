@@ -135,7 +135,7 @@ def test_launch_to_the_first_step_an_unfinished_line_and_stop(bench: Practice) -
 
     again = bench.launch("second")
     assert again.code == 4
-    assert "Resume with --resume" in again.sentence
+    assert "Nothing was started: " in again.sentence
 
     stopped = bench("stop", "--pod", "bench", "--run", "demo", "--confirm", "demo")
     assert stopped.code == 0
@@ -144,7 +144,24 @@ def test_launch_to_the_first_step_an_unfinished_line_and_stop(bench: Practice) -
     assert bench("runs", "list", "--json").json["runs"][0]["state"] == "stopped"
     assert bench("check", "--pod", "bench").code == 0
 
+    confirmations(bench)
     unfinished(bench)
+
+
+def confirmations(bench: Practice) -> None:
+    """A plan is carried out by its hash; where checkpoints are moved aside only by the run's name."""
+    words = ("launch", "configs/rl.toml", "--pod", "bench", "--run", "demo", "--trainer", bench.trainer, "--no-preflight")
+    plan = bench(*words, "--plan", "--json", "--", "--max-steps", "5000").json
+    assert plan["resume"] is not None
+    assert plan["steps"][-1]["kind"] == "first_step"
+    other = bench(*words, "--plan", plan["plan_hash"])  # without the arguments it is another plan
+    assert (other.code, "not " + plan["plan_hash"] in other.sentence) == (4, True)
+    unconfirmed = bench(*words)
+    assert (unconfirmed.code, "confirm the plan with --yes" in unconfirmed.sentence) == (4, True)
+    assert "The attempt before had --max-steps 5000; this one has not." in unconfirmed.out
+    afresh = bench(*words, "--fresh", "--yes")
+    assert (afresh.code, afresh.sentence.endswith("Confirm with --confirm demo.")) == (4, True)
+    assert bench("runs", "list", "--json").json["runs"][0]["state"] == "stopped"
 
 
 def unfinished(bench: Practice) -> None:
@@ -180,15 +197,15 @@ def unfinished(bench: Practice) -> None:
 @pytest.mark.parametrize(
     ("config", "text", "says"),
     [
-        ("configs/none.toml", None, "name a file that exists on the pod"),
-        ("configs/bad.toml", "[[[ not toml", "bad.toml is not TOML: "),
+        ("configs/none.toml", None, "Name a file that exists on the pod"),
+        ("configs/bad.toml", "[[[ not toml", "This is not valid TOML"),
     ],
 )
 def test_a_config_that_cannot_be_used_starts_nothing(bench: Practice, config: str, text: str | None, says: str) -> None:
     if text is not None:
         (bench.pod.project / config).write_text(text)
-    done = bench("launch", config, "--pod", "bench", "--run", "bad", "--trainer", bench.trainer, "--output-dir", "out-bad")
-    assert done.code == 2
+    done = bench("launch", config, "--pod", "bench", "--run", "bad", "--trainer", bench.trainer, "--output-dir", "out-bad", "--yes")
+    assert done.code == 4
     assert says in done.sentence
     assert not (bench.pod.project / "out-bad").exists()
     assert "bad" not in [run["name"] for run in bench("runs", "list", "--json").json["runs"]]

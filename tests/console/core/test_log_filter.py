@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from bs4_console.core import log_filter
 from bs4_console.core.log_filter import Lens, LogFilter, compile_pattern
-from bs4_console.core.log_store import CAP_BYTES, LogStore
+from bs4_console.core.log_store import CAP_BYTES, MARK, LogStore
+from bs4_console.core.log_text import level_of
 
 TEXT = b"".join(
     b"21:00:%02d %s line %d\n" % (i % 60, (b"   INFO", b"WARNING", b"  ERROR")[0 if i % 10 else 1 if i % 20 else 2], i) for i in range(3000)
@@ -106,3 +110,74 @@ def test_a_long_line_is_looked_at_only_so_far() -> None:
     assert len(shown(view)) == 1
     view.set(LogFilter.parse("needle"))
     assert shown(view) == []
+
+
+def naive(lines: list[bytes], wanted: LogFilter) -> list[bytes]:
+    level, kept = 0, []
+    for line in lines:
+        own = level_of(line)
+        level = level if own is None else own
+        if level >= wanted.floor and wanted.matches(line):
+            kept.append(line)
+    return kept
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_wherever_it_begins_and_however_it_is_cut_the_same_lines_pass(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(log_filter, "SLICE_LINES", chance.choice([1, 7, 64]))
+    heads = [b"21:00:00    INFO ", b"21:00:00 WARNING ", b"21:00:00   ERROR ", b"  File ", b"no level, ERROR is a word here: " + b"x" * 90]
+    lines = [chance.choices(heads, [20, 1, 1, 3, 1])[0] + b"%d" % n for n in range(600)]
+    store = LogStore()
+    for at in range(0, 400, 80):
+        store.append(b"\n".join(lines[200 + at : 280 + at]) + b"\n")
+    view = Lens(store)
+    wanted = LogFilter.parse(chance.choice(["", "7", "!7"]), chance.choice([0, 20, 30, 40]))
+    view.set(wanted, chance.choice([None, 0, 200, 399]))
+    for _ in range(chance.randrange(5)):
+        view.step(0.0)
+    store.prepend(b"\n".join(lines[:200]) + b"\n")  # an older page comes while it is at work
+    expected = naive(lines, wanted) if wanted.active else lines
+    found = shown(view)
+    # At the window's old edge a traceback's head was not held yet: its lines pass as if they had no level.
+    edge = {line for line in lines[200:210] if level_of(line) is None}
+    assert [line for line in found if line not in edge] == [line for line in expected if line not in edge]
+
+
+def test_what_is_looked_at_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_filter, "SLICE_LINES", 100)
+    view = lens()
+    for near, wanted in ((None, b"line 2999"), (1500, b"line 1500"), (0, b"line 0")):
+        view.set(LogFilter.parse("line"), near)
+        view.step(0.0)
+        assert any(view.store.line(view.number(i))[1].endswith(wanted) for i in range(len(view)))
+        assert view.pending
+
+
+@pytest.mark.parametrize("near", [None, 0, 1500])
+def test_lines_fold_over_the_edges_of_slices(near: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_filter, "SLICE_LINES", 64)
+    view = lens(b"".join(b"step %d done\n" % n for n in range(1000)) + b"other\n" + b"".join(b"step %d done\n" % n for n in range(1000)))
+    view.set(LogFilter.parse("", fold=True), near)
+    assert shown(view) == [b"step 0 done", b"other", b"step 0 done"]
+    assert sorted(view.folded.values()) == [999, 999]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_next_match_is_what_a_loop_over_the_lines_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(log_filter, "SLICE_LINES", chance.choice([1, 7, 64]))
+    store = LogStore()
+    for n in range(0, 300, 30):
+        store.append(b"".join(b"line %d%s\n" % (i, b" rare" * (chance.random() < 0.05)) for i in range(n, n + 30)))
+        if chance.random() < 0.3:
+            store.mark("a new file begins, which is rare")
+    store.append(b"unfinished" + b" and rare" * chance.randrange(2))
+    view = Lens(store)
+    view.set(LogFilter.parse(chance.choice(["", "!3", "[05]"])))
+    pattern = compile_pattern("rare")
+    lines = [(view.store.line(view.number(i))) for i in range(len(view)) if not view.step(1.0)]
+    hits = [i for i, (source, line) in enumerate(lines) if source != MARK and pattern.search(line)]
+    for at in range(-1, len(lines) + 1):
+        assert view.find(pattern, at, 1) == next((i for i in hits if i > at), None)
+        assert view.find(pattern, at, -1) == next((i for i in reversed(hits) if i < at), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,77 @@ async def test_the_shipped_recording_is_small_and_its_lines_are_where_it_says() 
     for row in rows:
         chunk = await session.read_log(row["at"]["stream"], row["at"]["cursor"])
         assert f"Step {row['step']} ".encode() in chunk.data.split(b"\n")[0]
+
+
+STEPS = (59, 61, 3661, 86430, 86520)
+"""Seconds after 23:59:00 at which a step was done: over two midnights."""
+
+
+def _spell(seconds: int) -> str:
+    return f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    """A run whose trainer's lines have torchrun's tag and colours, whose launcher repeats them, and whose inference server has none.
+    The pod's clock is two hours ahead of UTC, and its agent read all of it at once, long afterwards."""
+    mirror = Mirror(tmp_path / "m")
+    mirror.use("home1")
+    began = 1_795_000_000.0 // 86400 * 86400 + 23 * 3600 + 59 * 60 - 7200
+    trainer, launcher, rows = b"", f"{_spell(86340)} INFO Starting RL run\n".encode(), []
+    for step, after in enumerate(STEPS):
+        line = f"[default0]:\x1b[2m{_spell(86340 + after)}\x1b[0m SUCCESS Step {step} | Time: 1.00s\n[default0]:and more of it\n".encode()
+        rows.append(
+            {"t": began + 99_999, "m": 3.0, "b": "x", "attempt": 1, "side": "trainer", "step": step, "log_t": began + after}
+            | {"at": {"stream": "log/r/trainer", "cursor": f"1:{len(trainer)}"}}
+        )
+        trainer, launcher = trainer + line, launcher + b"[default0]:" + line
+    journal = [
+        {"t": began, "m": 1.0, "b": "x", "type": "run", "event": "registered", "run": "r", "seq": 1},
+        {"t": began, "m": 1.0, "b": "x", "type": "run", "event": "attempt-started", "run": "r", "attempt": 1, "seq": 2},
+        {"t": began + 90_100, "m": 1.0, "b": "x", "type": "run", "event": "attempt-ended", "run": "r", "attempt": 1, "seq": 3},
+    ]
+    for stream, records in (("journal", journal), ("steps/r", rows)):
+        data = b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+        mirror.append(stream, "1:0", f"1:{len(data)}", data)
+    mirror.keep("log/r/trainer", "1:0", trainer)
+    mirror.keep("log/r/launcher", "1:0", launcher)
+    mirror.keep("log/r/inference", "1:0", b"INFO: GET /health\n" * 100)
+    return tmp_path / "m"
+
+
+async def test_every_log_goes_to_the_same_moment(tagged: Path) -> None:
+    session = RecordedSession("p", tagged, "why")
+    await session.synced()
+    rows = session.state.runs["r"].trainer_steps
+    began = rows[0]["log_t"] - STEPS[0]
+    for step, row in enumerate(rows):
+        for source in ("trainer", "launcher"):
+            place = (await session.query(f"log/r/{source}", "seek-time", t=row["log_t"] + 0.4))["cursor"]
+            line = (await session.read_log(f"log/r/{source}", place)).data.split(b"\n")[0]
+            assert f"Step {step} |".encode() in line, source
+    half = (await session.query("log/r/inference", "seek-time", t=began + 45_050))["cursor"]
+    assert abs(int(half.split(":")[1]) // 18 - 50) <= 1, "a log without clocks: about there"
+    for source in ("trainer", "launcher", "inference"):
+        before = (await session.query(f"log/r/{source}", "seek-time", t=began - 3600))["cursor"]
+        assert before == "1:0", "before it began is its beginning"
+
+
+async def test_cursors_are_numbers_and_not_words(tmp_path: Path) -> None:
+    """Steps that the agent read in one go: 1:1000 comes behind 1:999."""
+    mirror = Mirror(tmp_path / "m")
+    mirror.use("home1")
+    lines = [f"12:00:{i:02} Step {i} {'x' * 90}\n".encode() for i in range(20)]
+    mirror.append("journal", "1:0", "1:1", b'{"t":43200.0,"m":1.0,"b":"x","type":"run","event":"registered","run":"r","seq":1}\n')
+    rows = b"".join(
+        json.dumps({"t": 50_000.0, "m": 3.0, "b": "x", "side": "trainer", "step": i, "log_t": 43200.0 + i,
+                    "at": {"stream": "log/r/trainer", "cursor": f"1:{sum(map(len, lines[:i]))}"}}, separators=(",", ":")).encode() + b"\n"
+        for i in range(20)
+    )  # fmt: skip
+    mirror.append("steps/r", "1:0", f"1:{len(rows)}", rows)
+    mirror.keep("log/r/trainer", "1:0", b"".join(lines))
+    session = RecordedSession("p", tmp_path / "m", "why")
+    await session.synced()
+    for i in range(20):
+        place = (await session.query("log/r/trainer", "seek-time", t=43200.0 + i))["cursor"]
+        assert place == f"1:{sum(map(len, lines[:i]))}"

@@ -18,7 +18,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_was_kept_is_found(own_state: Path) -> None:
-    left = Settings("bs4-light", "h100", "pod", "age", True, "h100-a", "math-7b", "run", True, ["h100-b", "h100-a/math-7b"])
+    left = Settings("bs4-light", "h100", "pod", "age", True, "h100-a", "math-7b", "log", "trainer", quiet=True, silenced=["h100-b"])
     assert settings.save(left) == ""
     assert settings.load() == (left, "")
     assert stat.S_IMODE(own_state.stat().st_mode) == 0o600
@@ -46,3 +46,19 @@ def test_entries_of_another_type_or_unknown_are_left_out(own_state: Path) -> Non
 def test_what_cannot_be_written_is_said(own_state: Path) -> None:
     own_state.parent.write_text("a file where the directory should be")
     assert "cannot be written" in settings.save(Settings())
+
+
+def test_two_consoles_keep_what_each_has_changed(own_state: Path) -> None:
+    settings.save(Settings(theme="nord", pod="a", run="r", place="log", source="trainer"))
+    (mine, _), (before, _) = settings.load(), settings.load()
+    other, _ = settings.load()
+    other.silenced, other.pod, other.place, other.source = ["b"], "b", "run", ""
+    settings.save(other)
+    mine.filter = "h100"
+    assert settings.keep(mine, before) == ""
+    kept, _ = settings.load()
+    assert (kept.filter, kept.silenced, kept.pod, kept.place, kept.source) == ("h100", ["b"], "b", "run", "")
+    mine.place = "fleet"
+    assert settings.keep(mine, before) == ""
+    kept, _ = settings.load()
+    assert (kept.pod, kept.run, kept.place, kept.source) == ("a", "r", "fleet", "trainer"), "a place is kept whole or not at all"

@@ -117,6 +117,29 @@ def test_settings_are_what_the_driver_says(board: Board, tmp_path: Path) -> None
 
 
 @NEEDS_COMPILER
+def test_the_agent_reads_its_links(board: Board, tmp_path: Path) -> None:
+    """A width that fell and links that are down come through pynvml as they are set, and in the recorded source too."""
+    board.set(0, pcie_width=8, nvlinks=16, nvlink_errors=3, util=10)
+    code = """
+import json
+from bs4_agent.telemetry.nvml import NvmlGpus
+gpus = NvmlGpus()
+device = gpus.sample()["devices"][0]
+gpus.close()
+print(json.dumps([device["error"], device["pcie"], device["nvlink"]]))
+"""
+    error, pcie, nvlink = nvml(tmp_path, code)
+    assert error is None
+    assert nvlink == {"active": 16, "links": 18, "errors": 3}
+    assert (pcie["width"], pcie["width_max"], pcie["gen"]) == (8, 16, 5)
+    assert pcie["rx"] > pcie["tx"] > 0
+    recorded = recorder.snapshot(board)["devices"][0]
+    assert recorded["nvlink"] == nvlink
+    assert recorded["pcie"].keys() == pcie.keys()
+    assert recorded["pcie"]["width"] == 8
+
+
+@NEEDS_COMPILER
 def test_errors_hangs_and_xids(board: Board, tmp_path: Path) -> None:
     board.set(0, error=15)
     board.hang(1, 300)

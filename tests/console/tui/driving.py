@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ async def quiet(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
 async def settle(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession] = ()) -> None:
     """Until the screen is built, its logs are loaded and sifted, and all of it is painted."""
     app: Any = pilot.app
-    for _ in range(400):
+    deadline = time.monotonic() + 60
+    while True:
         await pilot.pause()
         if not app.screen_stack:
             return
@@ -38,6 +40,7 @@ async def settle(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession]
         loading = [pane for pane in panes if pane._feed is None or not (pane._feed.loaded or pane._feed.waiting or pane._broken)]
         if getattr(app.screen, "ready", True) and not loading and not any(pane.view.lens.pending for pane in panes):
             break
+        assert time.monotonic() < deadline, f"{app.screen} is not ready: {loading}"
     app.tick()
     if hasattr(app.screen, "redraw"):
         app.screen.redraw()
@@ -45,8 +48,9 @@ async def settle(pilot: Pilot[Any], sessions: Sequence[fixtures.RecordedSession]
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
-    """Until `condition` holds; fails after 400 turns of the event loop."""
-    for _ in range(400):
+    """Until `condition` holds; fails after a minute."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
         if condition():
             return
         await pilot.pause(0.005)

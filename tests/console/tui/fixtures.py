@@ -10,14 +10,15 @@ import math
 import os
 import random
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.stream import Piece
-from bs4_console.core.errors import Unreachable
+from bs4_console.core.errors import RemoteError, Unreachable
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.log_text import clean, clock_of
+from bs4_console.core.mirror import Mirror
 from bs4_console.core.state import PodState
 from bs4_console.tui.clock import Clock
 
@@ -36,7 +37,10 @@ class RecordedSession:
 
     def __init__(self, state: PodState, logs: Mapping[str, bytes] | None = None) -> None:
         self.state = state
+        self.mirror = Mirror(None)
         self.logs = {name: bytearray(data) for name, data in (logs or {}).items()}
+        self.checkpoints: dict[str, Any] | None = None
+        """What the pod answers about a run's checkpoints; None as an agent that knows no such question."""
         self.submitted: list[tuple[str, dict[str, Any]]] = []
         self.retried = 0
         self.refuse: Exception | None = None
@@ -61,7 +65,7 @@ class RecordedSession:
         self._news = asyncio.Event()
 
     async def read_log(self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0) -> Any:
-        if not self.state.link.up:
+        if not self.state.link.up and self.state.link.state != "recorded":
             raise Unreachable(f"{self.state.name} cannot be reached.", "It is tried again by itself.")
         data = self.logs[stream]
         size = len(data)
@@ -76,6 +80,10 @@ class RecordedSession:
         )
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        if stream == "checkpoints":
+            if self.checkpoints is None:
+                raise RemoteError("unknown-stream", "There is no such stream.")
+            return {**self.checkpoints, "run": parameters["run"], "next": None}
         data = bytes(self.logs[stream])
         if op == "seek-time":
             return {"cursor": f"1:{_first_at(data, parameters['t'])}", "t": parameters["t"], "exact": True, "next": None}
@@ -98,6 +106,16 @@ class RecordedSession:
             self.on_submit(key, kind, body)
             self.state.changed()
         return key
+
+    async def follow_action(self, key: str) -> AsyncIterator[Any]:
+        """As PodSession's, but it looks every few milliseconds."""
+        while True:
+            action = self.state.ledger.actions.get(key)
+            if action is not None:
+                yield action
+                if action.ended:
+                    return
+            await asyncio.sleep(0.005)
 
 
 class InMemory:
@@ -221,6 +239,8 @@ def gpu(index: int, util: float, used: float, run: str | None, component: str, p
         "mem_total": 80 * GIB, "temp": 41 + util * 0.26, "power": 118 + util * 5.4, "power_limit": 700, "sm_clock": 1980,
         "mem_clock": 2619,
         "ecc": 0, "throttle": [], "error": None,
+        "pcie": {"gen": 5, "gen_max": 5, "width": 16, "width_max": 16, "tx": 96_400, "rx": 8_120 * util},
+        "nvlink": {"active": 18, "links": 18, "errors": 0},
         "procs": [{"pid": pid, "mem": used * GIB, "visible": True, "run": run, "component": component}] if used > 1 else [], **more,
     }  # fmt: skip
 
@@ -601,6 +621,31 @@ def first_contact() -> RecordedSession:
     )
     pod.link.next_step = "Run `bs4-console pods test spot-9` and confirm the fingerprint."
     return RecordedSession(pod)
+
+
+def recorded() -> RecordedSession:
+    """The desync as it was kept three days ago: no live pod."""
+    session = planned()
+    pod = session.state
+    pod.address, pod.read_only = "recorded", True
+    pod.link.state, pod.link.since, pod.link.detail = "recorded", MONO, "This system has no practice pods."
+    pod.link.next_step = "Connect to a real pod with `bs4-console pods add NAME HOST`."
+    pod.telemetry_seen = MONO - 3 * 86400
+    pod.runs["math-7b"].step_seen = MONO - 3 * 86400 - 560
+    return session
+
+
+def noted() -> RecordedSession:
+    """code-14b with what two people wrote about it."""
+    session = healthy()
+    for ago, key, who, text in (
+        (5_000, "01JNOTE1", "bob@desk", "halved the learning rate after the spike at 88"),
+        (600, "01JNOTE2", "alice@laptop", "reward plateau since step 150 is the eval set being swapped, not the policy: leave it"),
+    ):
+        journal(session.state, "action", ago, action=key, kind="note", who=who, run="code-14b", event="accepted", body={"text": text})
+        journal(session.state, "note", ago, run="code-14b", who=who, text=text)
+        journal(session.state, "action", ago, action=key, run="code-14b", event="done")
+    return session
 
 
 def connecting() -> RecordedSession:

@@ -18,7 +18,7 @@ from bs4_console.tui.screens.journal import JournalScreen
 from bs4_console.tui.widgets.bars import TopBar
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
-from tests.console.tui.driving import drive
+from tests.console.tui.driving import drive, until
 from tests.console.tui.test_terminal import Terminal, terminal  # noqa: F401 (a fixture)
 
 
@@ -84,6 +84,28 @@ async def test_the_journal_tells_who_did_what_with_which_commands() -> None:
         assert not isinstance(app.screen, JournalScreen)
 
 
+async def test_what_another_console_does_is_seen_here_with_its_name() -> None:
+    """Two consoles, one pod: the first runs the fix, the second has the plan on its screen."""
+    session = fixtures.planned()
+    app = open_app(session)
+
+    def page() -> str:
+        return "\n".join(text_of(line) for panel in app.screen.query(Panel) for line in panel.lines)
+
+    async with app.run_test(size=(120, 50)) as pilot:
+        await drive(pilot, [session], ("i",))
+        assert "r runs exactly this plan" in page().replace("  ", " ")
+        await drive(pilot, [session], ("!acting",))
+        assert "ACTION step-desync  by alice@laptop" in page()
+        assert "run plan" not in text_of(app.screen.query_one("KeyBar", Panel).lines[0])
+        for key in ("r", "p"):
+            await drive(pilot, [session], (key,))
+            assert app.messages[-1].text == "The fix is running already: by alice@laptop since 03:11:59."
+        assert session.submitted == []
+        await drive(pilot, [session], ("J",))
+        assert text_of(app.screen.table.rows[0].cells["who"]) == "alice@laptop"  # type: ignore[attr-defined]
+
+
 async def test_a_note_is_written_and_shown() -> None:
     session = fixtures.healthy()
 
@@ -101,6 +123,69 @@ async def test_a_note_is_written_and_shown() -> None:
         assert "watch the entropy  alice@laptop" in "\n".join(text_of(line) for line in app.screen.query_one("#detail", Panel).lines)
         await drive(pilot, [session], ("e", "escape"))
         assert len(session.submitted) == 1
+
+
+async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
+    session = fixtures.desync()
+
+    def journalled(key: str, kind: str, body: dict[str, Any]) -> None:
+        fixtures.journal(
+            session.state, "action", 1, action=key, kind=kind, who="alice@laptop", run=body["run"], event="accepted", body=body
+        )
+        fixtures.journal(
+            session.state, "action", 0, action=key, run=body["run"], event="done", detail="math-7b has ended and nothing of it is left"
+        )
+
+    session.on_submit = journalled
+    app = open_app(session)
+
+    def asked() -> str:
+        return "\n".join(text_of(line) for panel in app.screen.query(Panel) for line in panel.lines)
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("K",))
+        assert "Stop math-7b on h100-a?" in asked()
+        assert "$ kill -INT 1400 1409 1418" in asked(), "the exact commands"
+        assert "$ kill -KILL 1400" in asked()
+        assert "12 processes: launcher 1400, inference 1409, engine 1418" in asked()
+        await drive(pilot, [session], ("m", "a", "t", "h", "enter"))
+        assert "That is not math-7b; nothing was done." in asked()
+        await drive(pilot, [session], ("escape",))
+        assert session.submitted == []
+        await drive(pilot, [session], ("K", *"math", "minus", *"7b", "enter"))
+        assert session.submitted == [("stop", {"run": "math-7b"})]
+        await until(pilot, lambda: app.messages[-1].text == "math-7b: math-7b has ended and nothing of it is left")
+        await drive(pilot, [session], ("J",))
+        assert "stop" in app.screen.table.rows[0].text  # type: ignore[attr-defined]
+        assert "alice@laptop" in app.screen.table.rows[0].text  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("key", ["i", "l"])
+async def test_age_and_link_stand_on_the_screens_of_one_pod(key: str) -> None:
+    session = fixtures.desync()
+    app = open_app(session)
+
+    def bar() -> str:
+        app.screen.draw_bars()  # type: ignore[attr-defined]
+        return text_of(app.screen.query_one(TopBar).lines[0])
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], (key,))
+        assert "▂▄▆█ 12ms  data now" in bar()
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "▂▄▆█ now  ✖ 1" in bar())
+        assert "math-7b" in bar()
+        session.state.link.state, session.state.telemetry_seen = "unreachable", fixtures.MONO - 90
+        assert "···· 1m old" in bar()
+
+
+async def test_the_question_before_a_stop_fits_on_a_small_terminal() -> None:
+    app = open_app(fixtures.desync())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [], (":stop",))
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("kill -INT to 12 processes, at most 30 s" in row for row in rows)
+        assert any("stop it" in row and "leave everything as it is" in row for row in rows)
 
 
 async def test_a_shell_here_when_there_is_no_tmux(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from bs4_console.tui import commands
 from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.commands import page
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.gpus import GpusScreen
@@ -77,7 +78,9 @@ async def test_no_hidden_key_of_the_library_quits() -> None:
 
 
 def test_the_page_in_docs_is_up_to_date() -> None:
-    assert DOC.read_text(encoding="utf-8") == commands.markdown(), "run `python tools/picture.py`"
+    assert DOC.read_text(encoding="utf-8") == page.markdown(commands.COMMANDS), (
+        "run `python -m bs4_console.tui.commands.page docs/commands.md`"
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,8 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     "level": ("healthy", ("l",), (":level warning",), lambda app: app.screen.pane.view.floor == 30),
     "source": ("healthy", ("l",), ("o",), lambda app: app.screen.pane.source == "orchestrator"),
     "moment": ("healthy", ("enter",), ("t",), lambda app: app.screen.moment == 187),
+    "time": ("healthy", ("enter", "at"), ("-", "9", "0", "s", "enter"), lambda app: app.time.at == fixtures.NOW - 90),
+    "compare": ("desync", ("enter",), ("V",), lambda app: app.screen.compared == ("1",) and "B" in app.screen.others()[0].letter),
     "earlier": ("healthy", ("enter", ":at 180"), ("comma",), lambda app: app.screen.moment == 179),
     "later": ("healthy", ("enter", ":at 180"), ("full_stop",), lambda app: app.screen.moment == 181),
     "curves": ("healthy", ("enter",), ("c",), lambda app: app.screen.curves_large and not app.screen.pane.display),
@@ -175,6 +180,8 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     "compact": ("everything", ("U",), ("C",), lambda app: app.screen.compact and len(app.screen.table.rows) == 7),
     "shell": ("desync", (), ("s",), _said("ssh -t -p 2222 -- root@192.0.2.41")),
     "ssh": ("desync", (), ("dollar_sign",), _said("Shell on h100-a: ssh -t -p 2222 -- root@192.0.2.41")),
+    "stop": ("desync", ("enter",), ("K",), lambda app: type(app.screen).__name__ == "StopScreen"),
+    "launch": ("desync", (), ("W",), lambda app: type(app.screen).__name__ == "LaunchScreen"),
     "note": (
         "desync",
         (),

@@ -101,7 +101,7 @@ def test_no_window_leaves_the_run() -> None:
 
 def test_gpus_stand_on_the_axis_of_steps() -> None:
     pod = fixtures.healthy().state
-    util, power = curves.gpu_curves(pod.runs["code-14b"], pod.telemetry)
+    util, power = curves.machine_curves(pod.runs["code-14b"], pod.telemetry)[:2]
     assert [step for step, _ in util.points] == [180, 188], "the newest sample is of the step under way"
     assert util.points[0][1] == pytest.approx(15.5)
     assert power.title == "GPU W"

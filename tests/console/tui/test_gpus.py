@@ -15,7 +15,7 @@ from tests.console.tui.driving import drive
 
 
 def rows(*sessions: fixtures.RecordedSession, compact: bool = False) -> list[dict[str, str]]:
-    made = gpu_table.rows([s.state for s in sessions], fixtures.CLOCK, compact=compact)
+    made = gpu_table.rows([gpu_table.now(s.state, fixtures.CLOCK) for s in sessions], compact=compact)
     return [{name: text_of(cell) for name, cell in row.cells.items()} | {"key": "/".join(row.key)} for row in made]
 
 
@@ -35,6 +35,8 @@ def test_complaints_stand_first_and_are_named() -> None:
         "power": "609/700W",
         "temp": "65°C",
         "clock": "1980/2619",
+        "pcie": "5x16 ↓739M ↑96M",
+        "nvlink": "18/18",
         "state": "ok",
         "owner": "code-14b engine  pid 830",
         "key": "h100-b/0",
@@ -66,7 +68,7 @@ def test_several_processes_have_a_row_each_with_their_owner() -> None:
 
 
 def test_nothing_old_looks_new() -> None:
-    made = gpu_table.rows([fixtures.unreachable().state], fixtures.CLOCK, compact=False)
+    made = gpu_table.rows([gpu_table.now(fixtures.unreachable().state, fixtures.CLOCK)], compact=False)
     assert all("seen 1m ago" in text_of(row.cells["state"]) for row in made)
     roles = {role for row in made for name, cell in row.cells.items() if name != "state" for _, role in cell}
     assert roles <= {"dim", "rule", "head"}
@@ -96,7 +98,7 @@ def test_compact_is_one_row_a_pod_and_hides_no_complaint() -> None:
 
 def test_the_sum_counts_only_what_is_of_now() -> None:
     sessions = fixtures.everything()
-    line = text_of(gpu_table.summary([s.state for s in sessions], fixtures.CLOCK))
+    line = text_of(gpu_table.summary([gpu_table.now(s.state, fixtures.CLOCK) for s in sessions]))
     assert line.startswith(" gpus 30 on 5 pods   held by runs 18   busy 33%")
 
 
@@ -121,3 +123,22 @@ async def test_a_filter_counts_what_it_shows_and_a_copy_is_all_of_it() -> None:
         await drive(pilot, sessions, ("y",))
         assert "Copied 1 row." in app.messages[-1].text
         assert "Xid 79" in app._clipboard
+
+
+def test_links_and_their_complaints() -> None:
+    session = fixtures.healthy()
+    devices = session.state.telemetry[-1]["gpus"]["devices"]
+    good = {"gen": 5, "gen_max": 5, "width": 16, "width_max": 16, "tx": 96_400, "rx": 812_000}
+    devices[0].update(pcie=good, nvlink={"active": 18, "links": 18, "errors": 0})
+    devices[1].update(pcie={**good, "width": 8, "gen": 1}, nvlink={"active": 17, "links": 18, "errors": 2104})
+    devices[2].update(pcie=dict.fromkeys(good) | {"width": 16}, nvlink={"active": 0, "links": 12, "errors": None})
+    devices[3].update(pcie=None, nvlink=None)
+    shown = {row["key"]: row for row in rows(session)}
+    assert shown["h100-b/0"]["pcie"] == "5x16 ↓812M ↑96M"
+    assert (shown["h100-b/0"]["nvlink"], shown["h100-b/0"]["state"]) == ("18/18", "ok")
+    assert shown["h100-b/1"]["state"] == "PCIe x8 of x16 NVLink 17 of 18 ", "a lowered generation is no complaint: an idle GPU does that"
+    assert shown["h100-b/1"]["nvlink"] == "17/18 2,104 err"
+    assert (shown["h100-b/2"]["pcie"], shown["h100-b/2"]["nvlink"]) == ("–x16 ↓– ↑–", "0/12")
+    assert shown["h100-b/2"]["state"] == "ok", "cards without a bridge have no link up, and are as they were built"
+    assert (shown["h100-b/3"]["pcie"], shown["h100-b/3"]["nvlink"]) == ("–", "–")
+    assert next(iter(shown)) == "h100-b/0"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,8 @@ from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.log import LogScreen
 from bs4_console.tui.screens.run import RunScreen
 from tests.console.tui import fixtures
-from tests.console.tui.driving import drive
+from tests.console.tui.driving import drive, until
+from tests.console.tui.test_terminal import Terminal, terminal  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +54,93 @@ async def test_row_screen_filter_and_theme_come_back(keys: tuple[str, ...], scre
         fleet = app.screen_stack[0]
         assert fleet.filter_text == "h100"
         assert fleet.table.cursor == row
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        (("i",), {"pod": "h100-a", "run": "math-7b", "place": "incident", "incident": fixtures.DESYNC}),
+        (("l", ":source trainer"), {"pod": "h100-a", "run": "math-7b", "place": "log", "source": "trainer"}),
+        ((":run code-14b",), {"pod": "h100-b", "run": "code-14b", "place": "run", "source": ""}),
+        (("U",), {"place": "gpus"}),
+        (("J",), {"place": "journal"}),
+        (("enter", "question_mark"), {"pod": "h100-a", "run": "math-7b", "place": "run"}),
+    ],
+    ids=["incident", "log", "other-run", "gpus", "journal", "help-over-run"],
+)
+async def test_it_is_kept_while_one_works_and_comes_back(keys: tuple[str, ...], place: dict[str, str]) -> None:
+    """Nothing is called at the end: as after kill -9."""
+    sessions = fixtures.everything()
+    app, now = again(*sessions), [0.0]
+    app.clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+
+    def kept() -> dict[str, Any]:
+        now[0] += 0.5
+        app.tick()
+        try:
+            return dict(json.loads(settings.path().read_text()))
+        except FileNotFoundError:
+            return {}
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, keys)
+        await until(pilot, lambda: place.items() <= kept().items())
+        written = settings.path().stat().st_mtime_ns
+        for _ in range(5):
+            kept()
+            await until(pilot, lambda: not app.kept.busy)
+        assert settings.path().stat().st_mtime_ns == written, "what did not change is not written again"
+    sessions = fixtures.everything()
+    app = again(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, ())
+        assert app.screen.place == place["place"]
+        if place.get("pod"):
+            subject = app.screen.subject()
+            assert (subject.pod.name, subject.run.name) == (place["pod"], place["run"])
+        assert getattr(app.screen, "incident_id", "") == place.get("incident", "")
+
+
+async def test_a_disk_that_takes_nothing_is_told_once() -> None:
+    app, now = again(fixtures.healthy()), [0.0]
+    app.clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+    app.kept._save = lambda mine, before: "it cannot be written"
+
+    def told() -> int:
+        now[0] += 1.0
+        app.tick()
+        return sum("cannot be written" in said.text for said in app.messages)
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ())
+        await until(pilot, lambda: told() == 1)
+        for _ in range(5):
+            await until(pilot, lambda: not app.kept.busy)
+            assert told() == 1
+
+
+def test_after_kill_9_it_opens_where_it_was(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "program.py").write_text(
+        "import os, pathlib, sys\nfrom bs4_console.tui import app\nfrom tests.console.tui import fixtures\n"
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "sys.exit(app.run(fixtures.fleet(*fixtures.everything())))\n"
+    )
+    root = Path(__file__).resolve().parents[3]
+    command = f"cd {root} && {sys.executable} {tmp_path / 'program.py'}; echo left with $?; stty sane"
+    terminal.type(command)
+    terminal.press("Enter")
+    terminal.until(lambda text: "h100-a" in text and "WHAT'S WRONG" in text)
+    terminal.type("i")
+    terminal.until(lambda text: "HOW IT IS KNOWN" in text)
+    file = tmp_path / "state" / "screen.json"
+    terminal.until(lambda text: file.exists() and '"place": "incident"' in file.read_text())
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    terminal.until(lambda text: "left with 137" in text)
+    terminal._tmux("send-keys", "-R", "-t", "t")
+    terminal.type(command)
+    terminal.press("Enter")
+    terminal.until(lambda text: "HOW IT IS KNOWN" in text)
+    terminal.type(":q\r")
 
 
 async def test_who_has_begun_already_is_not_carried_off() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.ink import text_of
 from bs4_console.tui.widgets.log_detail import LogDetail
 from bs4_console.tui.widgets.log_paint import PaintBudget, cost
 from tests.console.tui import fixtures
@@ -144,3 +145,34 @@ async def test_over_a_link_of_its_own_the_painting_waits_for_its_budget(monkeypa
         before = view.on_screen
         view.action_page(-1)
         assert view.on_screen != before, "what a person does is painted at once"
+
+
+async def test_esc_takes_away_what_was_set_before_the_prompt_was_opened() -> None:
+    async with opened("/ERROR") as (pilot, pane):
+        await pilot.press("exclamation_mark", "7", "escape")
+        await until(pilot, lambda: pane.view.filter_text == "ERROR")
+        await pilot.press("slash", "escape")
+        await until(pilot, lambda: pane.view.filter_text == "")
+        await drive(pilot, [], (":find INFO",))
+        await pilot.press("f", "escape")
+        await until(pilot, lambda: pane.view.find_text == "")
+        assert pane.view.has_focus
+
+
+async def test_find_turns_round_where_there_is_nothing_above() -> None:
+    async with opened(":go 20000", "~there", ":find line 25000 of") as (pilot, pane):
+        await until(pilot, lambda: pointed(pane).endswith("line 25000 of 0"))
+        await until(pilot, lambda: pane.search is not None and pane.search.finished and pane.search.total == 1)
+        assert "1 line" in "".join(text for text, _ in pane._title())
+        await drive(pilot, [], (":find nowhere in it",))
+        await until(pilot, lambda: any("nowhere in it does not occur" in said.text for said in pilot.app.messages))
+
+
+async def test_an_entry_keeps_its_indentation_on_the_screen() -> None:
+    log = "12:00:01 ERROR boom\nTraceback (most recent call last):\n    raise ValueError(1)\nValueError: 1\n12:00:02 INFO z\n"
+    async with opened("up", log=log) as (pilot, pane):
+        pane.view.point_at(pane.view.store.first + 2)
+        await drive(pilot, [], ("x",))
+        await until(pilot, lambda: isinstance(pilot.app.screen, LogDetail) and bool(pilot.app.screen.query("#entry")))
+        entry = pilot.app.screen.query_one("#entry")
+        assert [text.rstrip() for text in map(text_of, entry.lines) if "raise" in text] == ["    raise ValueError(1)"]

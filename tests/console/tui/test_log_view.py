@@ -98,6 +98,31 @@ async def test_pruning_does_not_move_what_is_looked_at(bench: Any) -> None:
     assert rows(bench) == before
 
 
+@pytest.mark.parametrize("keys", ["k", "j", "kkj"])
+async def test_the_pointer_is_on_the_screen_though_lines_were_pruned_since_it_was_painted(bench: Any, keys: str) -> None:
+    bench.store.cap_bytes = 3_400_000
+    flood(bench, 0, 60_000)
+    bench.tick()
+    bench.toggle_follow()
+    before = rows(bench)
+    flood(bench, 60_000, 75_000)  # and no tick
+    assert bench.store.first > 0, "the test needs lines to be pruned"
+    for key in keys:
+        bench.action_scroll(1 if key == "j" else -1)
+    assert bench.spot in bench.on_screen
+    assert set(rows(bench)) & set(before), "the screen has jumped elsewhere"
+
+
+async def test_a_page_up_is_from_what_is_on_the_screen_and_not_from_what_came_since(bench: Any) -> None:
+    flood(bench, 0, 1000)
+    bench.tick()
+    await settle(bench.pilot)
+    assert rows(bench)[0].endswith("line 980")
+    flood(bench, 1000, 2000)
+    bench.action_page(-1)  # before anything could paint what came
+    assert rows(bench)[-1].endswith(f"line {980 - 18 + 19}")
+
+
 async def test_when_the_place_itself_is_pruned_the_oldest_line_is_shown(bench: Any) -> None:
     bench.store.cap_bytes = 3_400_000
     bench.store.append(numbered(0, 1000))

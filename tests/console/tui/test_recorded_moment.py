@@ -40,7 +40,9 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
             assert app.screen.moment == step
             assert f"step {step} at {at}" in panel(app, "#alarm")
             assert f"reward {reward:.4f}" in panel(app, "#curves")
-            sample = min(session.state.telemetry, key=lambda record: abs(record["t"] - row["log_t"]))
+            t = app.time.of(session.state)
+            assert int(t) == row["log_t"], "several steps of one second lie one behind the other in it"
+            sample = min(session.state.telemetry, key=lambda record: abs(record["t"] - t))
             assert f"at {time.strftime('%H:%M:%S', time.gmtime(sample['t']))}" in panel(app, "#gpus")
             view = app.screen.pane.view
             await until(pilot, lambda: app.screen.pane._moment == float(row["log_t"]) and app.screen.pane._feed.loaded)  # noqa: B023
@@ -66,3 +68,17 @@ async def test_the_moment_before_it_went_wrong_is_readable_at_every_size(size: t
         await drive(pilot, [], ("enter", ":at 32", "c"))
         assert "step 32 at " in panel(app, "#alarm")
         assert len(app.screen.query_one("#curves", Panel).lines) + len(app.screen.query_one("#alarm", Panel).lines) + 4 == size[1]
+
+
+async def test_in_a_recording_now_is_its_end() -> None:
+    session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
+    app: Any = ConsoleApp(Fleet([session]), read_only=True)
+    async with app.run_test(size=(140, 44)) as pilot:
+        await until(pilot, lambda: session.state.link.state == "recorded")
+        await drive(pilot, [], ("enter", ":time -10s"))
+        end = session.state.latest["t"]
+        assert app.time.of(session.state) == end - 10
+        await drive(pilot, [], (f":time {time.strftime('%H:%M:%S', time.gmtime(end - 20))}", "U"))
+        assert app.time.of(session.state) == int(end - 20), "a time of day is that of the recording's last day"
+        assert "practice" in app.screen.table.rows[0].text
+        assert time.strftime("%H:%M:%S", time.gmtime(end - 20)) in panel(app, "#note")

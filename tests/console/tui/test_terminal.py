@@ -33,7 +33,7 @@ class Terminal:
     def _tmux(self, *words: str) -> str:
         # The environment is given explicitly: readline, which pytest loads, puts COLUMNS=80 into C's, past os.environ.
         done = subprocess.run(
-            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=10, env=dict(os.environ)
+            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, check=True, timeout=60, env=dict(os.environ)
         )
         return done.stdout
 
@@ -46,7 +46,7 @@ class Terminal:
     def shown(self) -> str:
         return self._tmux("capture-pane", "-p", "-t", "t")
 
-    def until(self, condition: Callable[[str], object], seconds: float = 30) -> str:
+    def until(self, condition: Callable[[str], object], seconds: float = 90) -> str:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if condition(text := self.shown()):
@@ -58,7 +58,7 @@ class Terminal:
         return self._tmux("display-message", "-p", "-t", "t", f"#{{{name}}}").strip()
 
     def close(self) -> None:
-        subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True, timeout=10)
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True, timeout=60)
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from textual.color import Color
+from textual.widgets import Input
 
 from bs4_console.tui import themes
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import Ink
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive
+from tests.console.tui.scenes import lead, opened
 
 COLOURED = [theme for theme in themes.OWN if theme is not themes.NO_COLOUR]
 #: Linear RGB as seen without one kind of cone (Machado, Oliveira and Fernandes 2009, severity 1).
@@ -115,3 +117,22 @@ async def test_theme_without_a_name_goes_round_our_own() -> None:
             await drive(pilot, [], (":theme",))
             seen.append(app.theme)
         assert seen == [theme.name for theme in themes.OWN[1:]]
+
+
+@pytest.mark.parametrize("how", ["theme", "environment"])
+async def test_without_colour_the_chosen_entry_and_the_place_to_type_are_seen(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual marks both by a background alone."""
+    if how == "environment":
+        monkeypatch.setenv("NO_COLOR", "1")
+    app, sessions = opened("planned")
+    async with app.run_test(size=(80, 24)) as pilot:
+        if how == "theme":
+            app.theme = "bs4-no-colour"
+        await lead(pilot, sessions, ("ctrl+p",))
+        entries = app.screen.query_one("CommandList")
+        lines = [[segment.style for segment in entries.render_line(y) if segment.text.strip()] for y in (0, 2)]
+        assert [any(style is not None and style.underline for style in line) for line in lines] == [True, False]
+        await lead(pilot, sessions, ("escape", "i", "r"))
+        field = app.screen.query_one(Input)
+        cursors = [segment for segment in field.render_line(0) if segment.style is not None and segment.style.reverse]
+        assert len(cursors) == 1

@@ -132,14 +132,18 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     for member in run.members:
         if not member.alive:
             continue
-        line = " ".join(member.cmdline)
-        kind = next((kind for kind, form in _KEYS if form.search(line)), None)
+        kind = secret_in(" ".join(member.cmdline))
         if kind is not None:
             what = member.component or "a process of the run"
             evidence = [process_evidence(member.identity, f"the command line of {what} holds what looks like {kind} (not shown)")]
             text = f"{kind[0].upper()}{kind[1:]} stands in the command line of {what}, where every user of the machine can read it."
             return found("secrets-exposed", run, text, evidence, f"pid:{member.identity.pid}:{member.identity.start_ticks}")
     return []
+
+
+def secret_in(line: str) -> str | None:
+    """The kind of the first thing in a command line that has the form of a key."""
+    return next((kind for kind, form in _KEYS if form.search(line)), None)
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:

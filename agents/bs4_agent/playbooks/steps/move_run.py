@@ -18,7 +18,7 @@ class MoveRun:
         facts = context.facts()
         if parameters.get("when") == "nothing-saved" and (facts.checkpoints or not facts.layout.fresh_needs_empty):
             return None
-        roots = _roots(facts.layout)
+        roots = written(facts.layout)
         found = [path for path in roots if path.exists()]
         command = "; ".join(f"mv {path} <trash>/" for path in found)
         title = f"Move everything that {context.run} has written to its trash ({len(found)} directories)"
@@ -36,8 +36,8 @@ class MoveRun:
         return f"moved {len(targets)} directories"
 
 
-def _roots(layout: RunLayout) -> list[Path]:
-    """The directories that a fresh start must not find, none inside another.
+def written(layout: RunLayout) -> list[Path]:
+    """The directories that a run writes and a fresh start must not find, none inside another.
 
     2026-01 spreads a run over output_dir; the current generation refuses a run directory that is not empty, so all of it goes.
     """

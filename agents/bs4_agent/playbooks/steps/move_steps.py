@@ -36,14 +36,9 @@ class MoveSteps:
             )
         if context.resume is None and facts.layout.fresh_needs_empty:
             return None
-        layout, above = facts.layout, _NOTHING if context.resume is None else context.resume
-        selector = {
-            "above": above,
-            "roots": [str(root) for root in _roots(layout)],
-            "broadcasts": str(layout.broadcasts),
-            "wiped": [str(path) for path in layout.wiped],
-        }
-        found = _found(selector, _kept(context))
+        above = _NOTHING if context.resume is None else context.resume
+        selector = selector_of(facts.layout, context.resume)
+        found = in_the_way(selector, _kept(context))
         selector["limit"] = 2 * len(found) + 8
         wanted = "a new start" if above == _NOTHING else f"step {above}"
         title = f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does not need to the run's trash"
@@ -52,13 +47,13 @@ class MoveSteps:
         return Planned("move_steps", title, command, selector, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
-        return not _found(planned.parameters, _kept(context))
+        return not in_the_way(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
             raise PlanChanged(f"The newest complete step of {context.run} is {newest} by now, not {above}; make a new plan.")
-        found = _found(planned.parameters, _kept(context))
+        found = in_the_way(planned.parameters, _kept(context))
         if len(found) > planned.parameters["limit"]:
             raise PlanChanged(f"{len(found)} directories lie above step {above} by now, more than were confirmed; make a new plan.")
         return [{"path": str(path)} for path in found]
@@ -83,7 +78,18 @@ def _roots(layout: RunLayout) -> list[Path]:
     return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
 
 
-def _found(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
+def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
+    """Where to look for what a start from step `resume` (None: a new start, nothing is saved) must not find."""
+    return {
+        "above": _NOTHING if resume is None else resume,
+        "roots": [str(root) for root in _roots(layout)],
+        "broadcasts": str(layout.broadcasts),
+        "wiped": [str(path) for path in layout.wiped],
+    }
+
+
+def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
+    """What a selector means now; `kept`: the steps that are complete."""
     above = [path for root in selector["roots"] for step, path in _steps(Path(root)) if step > selector["above"]]
     stray = [path for step, path in _steps(Path(selector["broadcasts"])) if step <= selector["above"] and step not in kept]
     wiped = [path for text in selector["wiped"] if (path := Path(text)).is_dir() and any(path.iterdir())]

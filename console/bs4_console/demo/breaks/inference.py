@@ -127,9 +127,10 @@ async def spoil_broadcasts(stage: Stage) -> None:
     root = stage.pod.run_dir / ("run_default/broadcasts" if stage.trainer == OLD else "broadcasts")
     code = (
         "import os, pathlib, sys, time\nroot = pathlib.Path(sys.argv[1])\n"
+        "whole = set(root.glob('step_*'))\n"
         "for _ in range(60_000):\n"
         "    for path in root.glob('step_*/model.safetensors'):\n"
-        "        if path.stat().st_size > 64: os.truncate(path, 64)\n"
+        "        if path.parent not in whole and path.stat().st_size > 64: os.truncate(path, 64)\n"
         "    time.sleep(0.001)\n"
     )
     await stage.pod.spawn(["python3", "-c", code, str(root)], cwd=stage.pod.home)

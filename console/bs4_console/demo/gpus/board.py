@@ -31,6 +31,10 @@ _SETTINGS: dict[str, int] = {
     "xid": 0,
     "xid_seq": 0,
     "xid_ms": 0,
+    "pcie_gen": 5,
+    "pcie_width": 16,
+    "nvlinks": 18,
+    "nvlink_errors": 0,
 }
 
 

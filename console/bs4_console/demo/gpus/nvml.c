@@ -20,7 +20,7 @@
 
 enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7,
        DRIVER_NOT_LOADED = 9, TIMEOUT = 10, ARGUMENT_VERSION_MISMATCH = 25 };
-enum { MAX_GPUS = 16, MAX_PROCS = 64, MAX_MAP = 64, REFRESH_MS = 50, WINDOW_MS = 1000 };
+enum { MAX_GPUS = 16, MAX_PROCS = 64, MAX_MAP = 64, REFRESH_MS = 50, WINDOW_MS = 1000, LINKS = 18 };
 
 typedef int Return;
 typedef struct { uint32_t pid; uint64_t memory; } Holder;
@@ -28,6 +28,7 @@ typedef struct {
     char name[96], uuid[80];
     uint64_t total, reserved, used, throttle, ecc;
     int util, temp, power, power_limit, sm_clock, mem_clock, error, hang_ms, xid, xid_seq;
+    int pcie_gen, pcie_width, nvlinks, nvlink_errors;
     int busy, holders;
     Holder holder[MAX_PROCS];
 } Gpu;
@@ -56,7 +57,8 @@ static void take_driver(const char *key, const char *value) {
 static void take_device(Gpu *g, const char *key, const char *value) {
     struct { const char *key; int *place; } ints[] = {
         {"util", &g->util}, {"temp", &g->temp}, {"power", &g->power}, {"power_limit", &g->power_limit}, {"sm_clock", &g->sm_clock},
-        {"mem_clock", &g->mem_clock}, {"error", &g->error}, {"hang_ms", &g->hang_ms}, {"xid", &g->xid}, {"xid_seq", &g->xid_seq}};
+        {"mem_clock", &g->mem_clock}, {"error", &g->error}, {"hang_ms", &g->hang_ms}, {"xid", &g->xid}, {"xid_seq", &g->xid_seq},
+        {"pcie_gen", &g->pcie_gen}, {"pcie_width", &g->pcie_width}, {"nvlinks", &g->nvlinks}, {"nvlink_errors", &g->nvlink_errors}};
     struct { const char *key; uint64_t *place; } longs[] = {
         {"total", &g->total}, {"reserved", &g->reserved}, {"throttle", &g->throttle}, {"ecc", &g->ecc}};
     for (unsigned i = 0; i < sizeof ints / sizeof *ints; i++) if (!strcmp(key, ints[i].key)) *ints[i].place = atoi(value);
@@ -144,7 +146,8 @@ static void refresh(void) {
     read_settings("driver", 0);
     for (gpu_count = 0; gpu_count < MAX_GPUS; gpu_count++) {
         char name[32];
-        Gpu fresh = {.util = -1, .temp = -1, .power = -1, .power_limit = 700, .sm_clock = 1980, .mem_clock = 2619};
+        Gpu fresh = {.util = -1, .temp = -1, .power = -1, .power_limit = 700, .sm_clock = 1980, .mem_clock = 2619,
+                     .pcie_gen = 5, .pcie_width = 16, .nvlinks = LINKS};
         snprintf(name, sizeof name, "devices/%d", gpu_count);
         if (!read_settings(name, &fresh)) break;
         gpus[gpu_count] = fresh;
@@ -269,6 +272,27 @@ API nvmlDeviceGetPciInfo_v3 DEVICE(Pci *p)
     p->id = 0x233010de;
     snprintf(p->legacy, sizeof p->legacy, "0000:%02X:00.0", bus & 0xff);
     snprintf(p->bus_id, sizeof p->bus_id, "00000000:%02X:00.0", bus & 0xff);
+    return SUCCESS;
+}
+
+/* An H100 SXM: PCIe 5.0 x16, 18 NVLinks, those from `nvlinks` on are down. As in the driver each PCIe counter counts for 20 ms. */
+API nvmlDeviceGetCurrPcieLinkGeneration DEVICE(uint32_t *v) *v = g.pcie_gen; return SUCCESS; }
+API nvmlDeviceGetMaxPcieLinkGeneration DEVICE(uint32_t *v) *v = 5; return SUCCESS; }
+API nvmlDeviceGetCurrPcieLinkWidth DEVICE(uint32_t *v) *v = g.pcie_width; return SUCCESS; }
+API nvmlDeviceGetMaxPcieLinkWidth DEVICE(uint32_t *v) *v = 16; return SUCCESS; }
+API nvmlDeviceGetPcieThroughput DEVICE(int counter, uint32_t *kilobytes)
+    usleep(20000);
+    *kilobytes = 400 + (uint32_t)utilization(&g) * (counter ? 9000 : 2500);
+    return SUCCESS;
+}
+API nvmlDeviceGetNvLinkState DEVICE(uint32_t link, int *up) if (link >= LINKS) return INVALID_ARGUMENT; *up = (int)link < g.nvlinks; return SUCCESS; }
+typedef struct { uint32_t id, scope; int64_t time, took; int type, result; uint64_t value; } Field;
+API nvmlDeviceGetFieldValues DEVICE(int n, Field *f)
+    /* All errors are replays (52); 38 and 45, CRC, stay 0; there is nothing else. */
+    for (int i = 0; i < n; i++) {
+        f[i].result = f[i].id == 52 || f[i].id == 38 || f[i].id == 45 ? SUCCESS : NOT_SUPPORTED;
+        f[i].value = f[i].id == 52 ? (uint64_t)g.nvlink_errors : 0;
+    }
     return SUCCESS;
 }
 

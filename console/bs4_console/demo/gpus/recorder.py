@@ -3,7 +3,8 @@
 `GPU_DIR/recorded.json`, replaced twice a second:
 
     {"t": wall seconds, "driver": "580.65.06", "devices": [{"index", "uuid", "name", "util", "mem_util", "mem_used", "mem_total", "temp",
-     "power", "power_limit", "sm_clock", "mem_clock", "ecc", "throttle", "error": null or text, "procs": [{"pid", "mem"}]}],
+     "power", "power_limit", "sm_clock", "mem_clock", "ecc", "throttle", "error": null or text, "procs": [{"pid", "mem"}],
+     "pcie": {"gen", "gen_max", "width", "width_max", "tx", "rx"}, "nvlink": {"active", "links", "errors"}}],
      "xids": [{"index", "xid", "t"}]}
 
 Units as in telemetry: percent, bytes, watts, MHz, °C. `pid` is what NVML would report. `throttle` is a list of names as
@@ -63,6 +64,15 @@ def _device(index: int, settings: dict[str, str], holders: list[Holder], reporte
         "throttle": [name for bit, name in _THROTTLE.items() if int(settings["throttle"]) & bit],
         "error": None if settings["error"] == "0" else f"NVML error {settings['error']}",
         "procs": [{"pid": reported(holder.pid), "mem": holder.bytes} for holder in holders],
+        "pcie": {
+            "gen": int(settings["pcie_gen"]),
+            "gen_max": 5,
+            "width": int(settings["pcie_width"]),
+            "width_max": 16,
+            "tx": 400 + util * 2500,
+            "rx": 400 + util * 9000,
+        },
+        "nvlink": {"active": int(settings["nvlinks"]), "links": 18, "errors": int(settings["nvlink_errors"])},
     }
 
 

@@ -14,6 +14,11 @@ from pathlib import Path
 
 COMMANDS = ("rl", "inference", "orchestrator", "torchrun", "vllm", "env-server", "vllm-router")
 _CURRENT_ONLY = ("env-server", "vllm-router")
+#: What the generation's lock file pins: versions as a package manager would tell them. There is no code behind them.
+STACKS = {
+    "2026-01": {"prime-rl": "0.1.0", "torch": "2.9.0+cu128", "vllm": "0.12.0", "verifiers": "0.1.8.post2"},
+    "current": {"prime-rl": "0.8.0", "torch": "2.11.0+cu128", "vllm": "0.26.0+cu129", "verifiers": "0.3.1.dev59"},
+}
 
 
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
@@ -21,20 +26,31 @@ def install(project: Path, uv: Path, python: str, generation: str) -> None:
 
     Raises RuntimeError when setproctitle is not importable here.
     """
+    install_training(project, python, generation)
+    install_environment(_site_packages(project / ".venv"), ENVIRONMENT)
+    install_uv(uv, python)
+
+
+def install_training(project: Path, python: str, generation: str) -> None:
+    """As `uv sync` leaves it: the commands and the packages of the training environment, and no environment to train in."""
     base = Path(python).resolve()
     venv = project / ".venv"
     _environment(venv, base, "python3")
     _link(venv / "bin" / "python", base)
-    for name in COMMANDS:
-        if generation == "current" or name not in _CURRENT_ONLY:
-            _script(venv / "bin" / name, venv / "bin" / "python3")
     rank = _site_packages(venv) / "prime_rl" / "trainer" / "rl"
     rank.mkdir(parents=True, exist_ok=True)
     for package in (rank, rank.parent, rank.parent.parent):
         (package / "__init__.py").touch()
-    install_environment(_site_packages(venv), ENVIRONMENT)
     (rank / "train.py").write_text("from miniature.main import rank\n\nif __name__ == '__main__':\n    rank()\n")
-    _environment(uv, base, "uv")
+    for name in COMMANDS:
+        if generation == "current" or name not in _CURRENT_ONLY:
+            _script(venv / "bin" / name, venv / "bin" / "python3")
+    for distribution, version in STACKS[generation].items():
+        _metadata(_site_packages(venv), distribution, version)
+
+
+def install_uv(uv: Path, python: str) -> None:
+    _environment(uv, Path(python).resolve(), "uv")
     # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any environment on the path, which hides ours.
     (_site_packages(uv) / "miniature_uv.pth").write_text("import miniature.main; miniature.main.uv()\n")
 
@@ -51,10 +67,16 @@ def install_environment(packages: Path, source: str, version: str = "0.1.0", nam
     module = packages / name.replace("-", "_")
     module.mkdir(parents=True, exist_ok=True)
     (module / "__init__.py").write_text(source)
-    for old in packages.glob(f"{module.name}-*.dist-info"):
+    _metadata(packages, name, version)
+
+
+def _metadata(packages: Path, name: str, version: str) -> None:
+    """What is told of an installed distribution; an earlier version of it is gone then."""
+    stem = name.replace("-", "_")
+    for old in packages.glob(f"{stem}-*.dist-info"):
         (old / "METADATA").unlink(missing_ok=True)
         old.rmdir()
-    info = packages / f"{module.name}-{version}.dist-info"
+    info = packages / f"{stem}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n")
 

@@ -1,4 +1,5 @@
-"""`uv run X ...`: starts X from the project's environment as a child, waits for it and hands on signals."""
+"""uv, as far as a pod needs it: `uv run X ...` starts X from the project's environment as a child, waits for it and hands on signals;
+`uv sync` makes that environment; `uv tool run prime env install` and `uv pip install` put packages into it. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -11,11 +12,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from . import install, pace
+
+#: A real sync of a training environment takes minutes.
+SYNC_SECONDS = 2.0
+
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code of the child; 128 + n when signal n ended it, 2 for what is not there."""
+    if arguments[:1] == ["sync"]:
+        return _sync()
+    if list(arguments[:5]) == ["tool", "run", "prime", "env", "install"] and len(arguments) == 6:
+        return _install_from_hub(arguments[5])
     if len(arguments) < 2 or arguments[0] != "run":
-        sys.stderr.write("error: this uv knows only `uv run COMMAND ...`\n")
+        sys.stderr.write("error: this uv knows `run`, `sync` and `tool run prime env install`\n")
         return 2
     command = [word for word in arguments[1:] if word not in ("--no-sync", "--frozen", "--locked")]
     environment = dict(os.environ)
@@ -30,6 +40,35 @@ def main(arguments: Sequence[str]) -> int:
     _forward_signals(child)
     code = child.wait()
     return code if code >= 0 else 128 - code
+
+
+def _sync() -> int:
+    """The environment grows under the eyes of whoever looks: the interpreter first, its packages after that."""
+    project = Path.cwd()
+    if not (project / "pyproject.toml").exists():
+        sys.stderr.write("error: No `pyproject.toml` found in current directory or any parent directory\n")
+        return 2
+    sys.stderr.write(f"Using CPython {sys.version.split()[0]}\nCreating virtual environment at: .venv\n")
+    (project / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
+    pace.nap(SYNC_SECONDS)
+    install.install_training(project, sys.executable, os.environ.get("BS4_MINIATURE_GENERATION", "current"))
+    sys.stderr.write("Installed 3 packages in 1.20s\n")
+    return 0
+
+
+def _install_from_hub(source: str) -> int:
+    """As the `prime` command does it: into the environment named by VIRTUAL_ENV. The hub has one."""
+    name, _, version = source.partition("/")[2].partition("@")
+    venv = os.environ.get("VIRTUAL_ENV")
+    if name != "reverse-text":
+        sys.stderr.write(f"Environment {source} was not found on the hub\n")
+        return 1
+    if not venv or not Path(venv).is_dir():
+        sys.stderr.write("error: No virtual environment found; run `uv venv` to create an environment\n")
+        return 2
+    install.install_environment(install.site_packages(Path(venv).parent), install.ENVIRONMENT, version or "0.1.0")
+    print(f"Successfully installed {source}")
+    return 0
 
 
 def _find_environment() -> Path | None:

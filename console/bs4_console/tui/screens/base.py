@@ -90,6 +90,10 @@ class ConsoleScreen(Screen[None]):
     def has_plan(self) -> bool:
         return False
 
+    def without(self, need: str) -> str:
+        """What to say where a command's need (a key of commands.NEEDS) is not met."""
+        return commands.NEEDS[need]
+
     # -- drawing
 
     def on_mount(self) -> None:
@@ -124,13 +128,21 @@ class ConsoleScreen(Screen[None]):
 
     def draw_bars(self) -> None:
         app = self.console_app
-        self.query_one(TopBar).tell(self.trail(), app.fleet.pods, app.clock, app.read_only or self._pod_is_locked(), app.settings.quiet)
+        rows = app.overview.rows(app.fleet.pods, app.clock)
+        # Run and pod have a line of their own for it.
+        pod = self.subject().pod if self.place in (commands.INCIDENT, commands.LOG) else None
+        self.query_one(TopBar).tell(self.trail(), rows, app.clock, app.read_only or self._pod_is_locked(), app.settings.quiet, pod)
         hints = [
             (app.keys[c.id], c.title.lower(), c)
             for c in commands.at(self.place)
-            if c.hint and app.keys.get(c.id) and not app.lacks(c, self) and self.hints(c)
+            if c.hint and app.keys.get(c.id) and not app.lacks(c, self) and self._timely(c) and self.hints(c)
         ]
         self.query_one(KeyBar).tell(hints, self.size.width)
+
+    def _timely(self, command: commands.Command) -> bool:
+        """A run that goes on is not launched; where none does, that is what one is here for."""
+        run = self.subject().run
+        return command.id != "launch" or run is None or run.word in ("failed", "stopped", "finished")
 
     def _pod_is_locked(self) -> bool:
         """Whether this screen is about one pod, and that is read-only."""
@@ -219,6 +231,25 @@ class ConsoleScreen(Screen[None]):
             command = shlex.join(shell.argv(pod.name, pod.address))
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
 
+    def do_launch(self, args: str) -> None:
+        from bs4_console.tui.screens.launch import LaunchScreen
+
+        subject = self.subject()
+        if subject.pod is None:
+            return
+        pod = subject.pod
+
+        def started(key: str | None) -> None:
+            action = pod.ledger.actions.get(key or "")
+            if key:
+                name = action.run if action is not None else "The run"
+                self.console_app.say(f"{name} is being started on {pod.name}; it is called good when its first step is done.")
+            run = pod.runs.get(action.run) if action is not None else None
+            if run is not None and not (self.place == commands.RUN and subject.run is run):
+                self.console_app.open_run(pod, run)
+
+        self.console_app.push_screen(LaunchScreen(pod, subject.run, args), started)
+
     def do_note(self, args: str) -> None:
         if args:
             self._write_note(args)
@@ -233,6 +264,30 @@ class ConsoleScreen(Screen[None]):
     async def _submit_note(self, session: PodSession, run: str, text: str) -> None:
         await session.submit("note", run=run, text=text)
         self.console_app.say(f"Noted for {run} on {session.state.name}.")
+
+    def do_stop(self, args: str) -> None:
+        from bs4_console.tui.screens.stop import StopScreen
+
+        subject, session = self.subject(), self.session()
+        pod, run = subject.pod, subject.run
+        if pod is None or run is None or session is None:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.console_app.spawn(f"stop {run.name}", self._submit_stop(session, run.name))
+
+        self.console_app.push_screen(StopScreen(pod, run), answered)
+
+    async def _submit_stop(self, session: PodSession, run: str) -> None:
+        """Submits it and tells how it ends; the agent goes on with it whether or not this console waits."""
+        app = self.console_app
+        key = await session.submit("stop", run=run)
+        app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
+        async for action in session.follow_action(key):
+            if action.ended:
+                done = action.state == "done"
+                app.say(f"{run}: {action.detail or action.state}", severity="information" if done else "error")
 
 
 class Question(ModalScreen[ScreenResultType]):

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 ROOMY = 36
 
 
-class ConfirmScreen(Question[bool]):
-    """Answers True only after `y` (danger none or restart) or the run's name (everything else)."""
+class Confirmation(Question[bool]):
+    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. A subclass gives `asked`."""
 
     DEFAULT_CSS = """
-    ConfirmScreen { align: center middle; background: $background 60%; }
-    ConfirmScreen > Vertical {
+    Confirmation { align: center middle; background: $background 60%; }
+    Confirmation > Vertical {
         width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $error; padding: 0 1; background: $surface;
     }
-    ConfirmScreen Input { height: 1; border: none; padding: 0 1; background: $panel; }
-    ConfirmScreen Input:focus { border: none; }
+    Confirmation Input { height: 1; border: none; padding: 0 1; background: $panel; }
+    Confirmation Input:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,n", "answer(False)", "No", show=False, id="confirm.no"),
@@ -42,12 +42,14 @@ class ConfirmScreen(Question[bool]):
     ]
     AUTO_FOCUS = "Input"
 
-    def __init__(self, plan: PlanView, pod: PodState) -> None:
+    def __init__(self, wanted: str, *, typed: bool, yes: str = "run it") -> None:
         super().__init__()
-        self.plan, self.pod = plan, pod
-        self.typed = plans.must_type(plan.plan)
-        self.wanted = plan.run or pod.name
+        self.wanted, self.typed, self._yes = wanted, typed, yes
         self._complaint = ""
+
+    def asked(self, width: int, *, commands: bool) -> list[Line]:
+        """What is asked, with the exact commands where there is room for them."""
+        raise NotImplementedError
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -61,9 +63,8 @@ class ConfirmScreen(Question[bool]):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
         self.query_one("#question", Panel).show(self._question(width))
-        answer: Line = [("⏎ ", "key"), ("run it", "bold"), ("    esc ", "key"), ("leave everything as it is", "dim")]
-        if not self.typed:
-            answer = [("y ", "key"), ("run it", "bold"), ("    n ", "key"), ("leave everything as it is", "dim")]
+        key, no = ("⏎", "esc") if self.typed else ("y", "n")
+        answer: Line = [(key, "key"), (f" {self._yes}    ", "bold"), (no, "key"), (" leave everything as it is", "dim")]
         self.query_one("#answer", Panel).show([[(self._complaint, "bad bold")], answer])
 
     def _question(self, width: int) -> list[Line]:
@@ -72,20 +73,8 @@ class ConfirmScreen(Question[bool]):
         return whole if len(whole) + 6 <= self.app.size.height * 0.9 else self._asked(width, commands=False)
 
     def _asked(self, width: int, *, commands: bool) -> list[Line]:
-        does, role = plans.danger(self.plan.plan)
-        lines: list[Line] = [[(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")], [("It ", ""), (does, role), (".", "")], []]
-        for text, command in zip(blast(self.plan.plan), commands_of(self.plan.plan), strict=True):
-            folded = fold(text, width, "", 2)
-            lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
-            if command and commands:
-                lines += fold(f"$ {command}", width, "accent", 4)
-        lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
-        left = plans.expiry(self.plan, self.pod, cast("ConsoleApp", self.app).clock)
-        if left is not None:
-            lines[-1].append((f"  expires in {words.duration(left)}", "dim"))
-        if self.typed:
-            lines += [[], *fold(f"To confirm, type {self.wanted}", width, "bold")]
-        return lines
+        lines = self.asked(width, commands=commands)
+        return [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")] if self.typed else lines
 
     def action_answer(self, yes: bool) -> None:
         if yes and self.typed:
@@ -100,6 +89,28 @@ class ConfirmScreen(Question[bool]):
         else:
             self._complaint = f"That is not {self.wanted}; nothing was done."
             self.tell()
+
+
+class ConfirmScreen(Confirmation):
+    """Before a plan is carried out: `y` (danger none or restart) or the run's name (everything else)."""
+
+    def __init__(self, plan: PlanView, pod: PodState) -> None:
+        super().__init__(plan.run or pod.name, typed=plans.must_type(plan.plan))
+        self.plan, self.pod = plan, pod
+
+    def asked(self, width: int, *, commands: bool) -> list[Line]:
+        does, role = plans.danger(self.plan.plan)
+        lines: list[Line] = [[(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")], [("It ", ""), (does, role), (".", "")], []]
+        for text, command in zip(blast(self.plan.plan), commands_of(self.plan.plan), strict=True):
+            folded = fold(text, width, "", 2)
+            lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
+            if command and commands:
+                lines += fold(f"$ {command}", width, "accent", 4)
+        lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
+        left = plans.expiry(self.plan, self.pod, cast("ConsoleApp", self.app).clock)
+        if left is not None:
+            lines[-1].append((f"  expires in {words.duration(left)}", "dim"))
+        return lines
 
 
 def commands_of(plan: dict[str, Any]) -> list[str]:

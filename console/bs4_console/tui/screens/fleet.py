@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from textual import on
 from textual.widget import Widget
 
+from bs4_console.core.state import PodState
 from bs4_console.tui import alerts, commands, status, words
 from bs4_console.tui.ink import Line, cut, fold, spread, text_of, width_of
-from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.screens.base import Subject
+from bs4_console.tui.screens.table import TableScreen
 from bs4_console.tui.views import fleet as view
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
 
 
-class FleetScreen(ConsoleScreen):
+class FleetScreen(TableScreen):
     place: ClassVar[str] = commands.FLEET
     DEFAULT_CSS = """
     FleetScreen #detail { height: auto; max-height: 8; border-top: solid $panel; }
@@ -46,18 +47,8 @@ class FleetScreen(ConsoleScreen):
         yield RowTable(view.COLUMNS)
         yield Panel(id="detail")
 
-    @property
-    def table(self) -> RowTable:
-        return self.query_one(RowTable)
-
-    def main(self) -> Widget:
-        return self.table
-
-    def trail(self) -> Sequence[str]:
-        return ("fleet",)
-
     def subject(self) -> Subject:
-        row = self.table.selected if self.ready else None
+        row = self.row()
         pods = {pod.name: pod for pod in self.console_app.fleet.pods}
         pod = pods.get(row.key[0]) if row else None
         return Subject(pod, pod.runs.get(row.key[1]) if pod and row else None)
@@ -66,7 +57,7 @@ class FleetScreen(ConsoleScreen):
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         old = self._old = sum(row.old for row in rows)
-        kept = [row for row in rows if (self.show_old or not row.old) and view.matches(row.text, self.filter_text)]
+        kept = self.sifted(row for row in rows if self.show_old or not row.old)
         self.table.display = bool(app.fleet.pods)
         self.table.mark = app.settings.sort
         self.table.show(view.arrange(kept, app.settings.sort, app.settings.group, self._folded))
@@ -75,16 +66,8 @@ class FleetScreen(ConsoleScreen):
 
     def _note(self, total: int, kept: int, old: int) -> None:
         app = self.console_app
-        lines: list[Line] = []
-        if self.filter_text:
-            lines.append(
-                [
-                    (f" /{self.filter_text} ", "hit"),
-                    (f" {kept} of {words.count(total, 'row')}", ""),
-                    ("   esc takes the filter away", "dim"),
-                ]
-            )
-        elif app.settings.group or app.settings.sort:
+        lines = self.filter_note(kept, total, "row")
+        if not lines and (app.settings.group or app.settings.sort):
             line: Line = [(" ", "")]
             if app.settings.sort:
                 line += [("sorted by ", "dim"), (app.settings.sort, "bold"), ("  ", "")]
@@ -92,7 +75,7 @@ class FleetScreen(ConsoleScreen):
                 line += [("grouped by ", "dim"), (app.settings.group, "bold"), ("  ", "")]
             line += [(app.keys["sort"], "key @sort"), (" sorts  ", "dim"), (app.keys["group"], "key @group"), (" groups", "dim")]
             lines.append(line)
-        elif old and not self.show_old:
+        elif not lines and old and not self.show_old:
             lines.append(
                 [
                     (f" {words.count(old, 'old run')} folded away, ", "dim"),
@@ -156,9 +139,20 @@ class FleetScreen(ConsoleScreen):
             return summary, [(app.keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
         if status.link_down(pod):
             return pod.link.next_step or "It is tried again by itself.", [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
+        launch: Line = [(app.keys["launch"], "key @launch"), (" launch ", "@launch")]
+        if subject.run is None and self._may_write(pod):
+            return "No run is known here: start one.", launch
         if subject.run is None:
-            return f"Start one: bs4-console launch --pod {pod.name} CONFIG", [(app.keys["open"], "key @open"), (" pod ", "@open")]
+            return f"No run is known here. Start one: bs4-console launch --pod {pod.name} CONFIG", [
+                (app.keys["open"], "key @open"),
+                (" pod ", "@open"),
+            ]
+        if subject.run.word in ("failed", "stopped") and self._may_write(pod):
+            return "It can go on from its newest complete step.", launch
         return "", [(app.keys["open"], "key @open"), (" curves, GPUs, logs ", "@open")]
+
+    def _may_write(self, pod: PodState) -> bool:
+        return not self.console_app.read_only and not pod.read_only
 
     def _facts(self, subject: Subject) -> Line:
         app, pod, run = self.console_app, subject.pod, subject.run
@@ -180,19 +174,10 @@ class FleetScreen(ConsoleScreen):
             line += [(" · ", "dim"), ("read-only", "warn")]
         return line
 
-    @on(RowTable.Moved)
-    def _moved(self) -> None:
+    def moved(self) -> None:
         self.console_app.settings.pod, self.console_app.settings.run = self.table.cursor or ("", "")
         self.draw_bars()
         self._detail()
-
-    @on(RowTable.Opened)
-    def _opened(self) -> None:
-        self.do_open("")
-
-    def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        self.filter_text = text
-        self.draw_safely()
 
     def select(self, pod: str) -> bool:
         """Put the cursor on the pod's first row; False when it has none."""
@@ -218,7 +203,8 @@ class FleetScreen(ConsoleScreen):
             case "old":
                 return self._old > 0
             case "urgent":
-                return any(row.rank >= 2 for i, row in enumerate(self.table.rows) if i != self.table.index)
+                here = self.table.index
+                return any(row.rank >= 2 and i != here for i, row in enumerate(self.table.rows))
             case "sort" | "group":
                 return len(self.table.rows) > 1
         return True
@@ -232,20 +218,10 @@ class FleetScreen(ConsoleScreen):
             self.draw_safely()
             return
         subject = self.subject()
-        if subject.pod is None:
-            return
-        if subject.run is not None:
-            self.console_app.open_run(subject.pod, subject.run)
-        elif subject.pod.link.state == "host key?":
+        if subject.pod is not None and subject.run is None and subject.pod.link.state == "host key?":
             self.console_app.show_host_key(subject.pod)
         else:
-            self.console_app.open_pod(subject.pod)
-
-    def do_filter(self, args: str) -> None:
-        if args:
-            self.prompted("/", args, final=True)
-        else:
-            self.ask("/", self.filter_text)
+            super().do_open(args)
 
     def do_group(self, args: str) -> None:
         self._choose("group", args, view.GROUPS)
@@ -282,10 +258,6 @@ class FleetScreen(ConsoleScreen):
     def do_old(self, args: str) -> None:
         self.console_app.settings.show_old = not self.show_old
         self.draw_safely()
-
-    def do_back(self, args: str) -> None:
-        if self.filter_text:
-            self.prompted("/", "", final=True)
 
     def do_copy(self, args: str) -> None:
         if (row := self.table.selected) is not None:

@@ -53,7 +53,7 @@ class HostKeyScreen(Question[None]):
             width,
         )
         lines += [[], [("  $ ", "dim"), (self.command, "accent bold")], []]
-        lines += [[(" y ", "key"), ("copy the command", ""), ("    R ", "key"), ("try again", ""), ("    esc ", "key"), ("later", "dim")]]
+        lines += [[("y", "key"), (" copy the command    ", ""), ("R", "key"), (" try again    ", ""), ("esc", "key"), (" later", "dim")]]
         self.query_one(Panel).show(lines)
 
     def action_leave(self) -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from bs4_console.core.state import ActionView, IncidentView, PlanView, PodState
-from bs4_console.tui import commands, status
+from bs4_console.core.state import ActionView, IncidentView, PlanView, PodState, RunState
+from bs4_console.tui import commands, status, words
 from bs4_console.tui.ink import Line, fold, text_of
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.confirm import ConfirmScreen
 from bs4_console.tui.views import incident as view
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.views import playbook
+from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
 
-class IncidentScreen(ConsoleScreen):
+class IncidentScreen(MomentCommands, ConsoleScreen):
     """Without an incident it is the page of a playbook for a run (`:plan ID`)."""
 
     place: ClassVar[str] = commands.INCIDENT
@@ -87,6 +88,17 @@ class IncidentScreen(ConsoleScreen):
     def has_plan(self) -> bool:
         plan = self.plan
         return plan is not None and not plan.refused and self.action is None
+
+    def without(self, need: str) -> str:
+        return (self._runs() if need == "plan" else "") or super().without(need)
+
+    def _runs(self) -> str:
+        """Who has the fix carried out just now, from this console or another; empty when nobody has."""
+        action = self.action
+        if action is None or action.ended:
+            return ""
+        since = words.of_day(action.accepted_t - (self.pod.link.clock_offset or 0.0), seconds=True)
+        return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
         name = self.incident.failure if self.incident else self.playbook_id or ""
@@ -158,6 +170,27 @@ class IncidentScreen(ConsoleScreen):
             return []
         return [[(f" {self.console_app.keys['plan']} ", "key @plan"), (" makes a new plan from what is now", "@plan")]]
 
+    # -- the time cursor
+
+    def do_moment(self, args: str) -> None:
+        """The run as it was when this began; with a time, as it was then."""
+        if args:
+            self.go_to_moment(args)
+        elif self.incident is None:
+            self.console_app.say("This is the page of a playbook: it began at no moment.", severity="warning")
+        else:
+            self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
+
+    def moment_moved(self) -> None:
+        if (run := self.pod.runs.get(self.run_name)) is not None:
+            self.console_app.do_back("")
+            self.console_app.call_later(self._show_run, run)
+
+    def _show_run(self, run: RunState) -> None:
+        app = self.console_app
+        if not (isinstance(app.screen, ConsoleScreen) and app.screen.place == commands.RUN and app.screen.subject().run is run):
+            app.open_run(self.pod, run)
+
     # -- commands
 
     def do_open(self, args: str) -> None:
@@ -180,8 +213,8 @@ class IncidentScreen(ConsoleScreen):
         if wanted is None:
             self.console_app.say("No playbook mends this by itself; the evidence says where to look.", severity="warning")
             return
-        if self.action is not None and not self.action.ended:
-            self.console_app.say("The fix is running already.")
+        if self._runs():
+            self.console_app.say(self._runs())
             return
         self._asked_key = ""
         self.draw_safely()
@@ -215,7 +248,7 @@ class IncidentScreen(ConsoleScreen):
         session = self.session()
         if session is None:
             return
-        confirmed = {"confirm_run": plan.run} if plans.must_type(plan.plan) else {}
+        confirmed: dict[str, Any] = {"confirm_run": plan.run} if plans.must_type(plan.plan) else {}
         self._action_key = await session.submit("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed)
         self.redraw()
 

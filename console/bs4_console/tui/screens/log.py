@@ -8,13 +8,17 @@ from typing import ClassVar
 from textual.widget import Widget
 
 from bs4_console.core.state import PodState
-from bs4_console.tui import commands
+from bs4_console.tui import commands, words
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
+from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands
+
+#: Up to the end of the second in which a line was written.
+WITHIN_S = 0.99
 
 
-class LogScreen(LogCommands, ConsoleScreen):
+class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     place: ClassVar[str] = commands.LOG
 
     def __init__(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
@@ -23,6 +27,10 @@ class LogScreen(LogCommands, ConsoleScreen):
 
     def body(self) -> Iterable[Widget]:
         yield LogPane(self.pod, self.run_name, self._source, self._at)
+
+    def on_mount(self) -> None:
+        if self.cursor.at is not None and self._at is None:
+            self.call_after_refresh(self.moment_moved)
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
@@ -42,6 +50,34 @@ class LogScreen(LogCommands, ConsoleScreen):
 
     def hints(self, command: commands.Command) -> bool:
         return command.id not in ("logs", "open")
+
+    # -- the time cursor
+
+    def moment_start(self) -> float | None:
+        self.console_app.spawn("time of the line", self._start_here())
+        return None
+
+    async def _start_here(self) -> None:
+        """The pod is asked when the line pointed at was written. The log stays where it is: it shows that moment already."""
+        run = self.pod.runs.get(self.run_name)
+        offset = self.pod.link.clock_offset or 0.0
+        begin = min((a.started_t for a in run.view.attempts.values()), default=0.0) if run else 0.0
+        t = await self.pane.time_here(begin, self.moment_end() + offset)
+        if t is None:
+            self.console_app.say("There is no line here whose time could be told.", severity="warning")
+            return
+        # The whole second that the line shows: a step's own record may be from a little later in it.
+        self.cursor.at = at = (round(t) + WITHIN_S if abs(t - round(t)) < EXACT_S else t) - offset
+        self.redraw()
+        self.console_app.say(f"The time cursor is at {words.of_day(at, seconds=True)}: curves, GPUs and host show it too.")
+
+    def moment_moved(self) -> None:
+        t = self.cursor.of(self.pod)
+        if t is None:
+            self.pane.open(self.pane.source)
+        else:
+            self.pane.show_at(float(int(t + EXACT_S)))
+        self.redraw()
 
     # -- commands
 

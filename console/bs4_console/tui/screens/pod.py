@@ -13,11 +13,13 @@ from bs4_console.tui import commands, status, words
 from bs4_console.tui.ink import Line, fold, spread
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.views import gpus
-from bs4_console.tui.views.run import host_line
+from bs4_console.tui.views.moment import moment_line
+from bs4_console.tui.views.run import host_line, host_line_then
+from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
 
-class PodScreen(ConsoleScreen):
+class PodScreen(MomentCommands, ConsoleScreen):
     place: ClassVar[str] = commands.POD
     DEFAULT_CSS = "PodScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }"
 
@@ -60,12 +62,27 @@ class PodScreen(ConsoleScreen):
             lines += [[("       ", ""), *line] for line in fold(pod.link.detail, width - 8, "warn")]
         if pod.link.next_step:
             lines += [[("       ", ""), *line] for line in fold(pod.link.next_step, width - 8, "bold")]
-        lines += [[], *gpus.lines(pod, app.clock, width, compact=width < 100), host_line(pod, app.clock, width), []]
+        lines += [[], *self._machine(pod, width), []]
         lines += self._agent(pod)
         if not pod.runs:
             lines += [[], [(" No run is known here. Start one: ", ""), (f"bs4-console launch --pod {pod.name} CONFIG", "accent")]]
             lines += [[(" One that was started by hand is adopted: ", "dim"), (f"bs4-console runs adopt --pod {pod.name}", "accent")]]
         self.query_one("#facts", Panel).show(lines)
+
+    def _machine(self, pod: PodState, width: int) -> list[Line]:
+        """GPUs and host: as they are, or as they were at the time cursor."""
+        app, cursor = self.console_app, self.cursor
+        if cursor.at is None:
+            return [*gpus.lines(pod, app.clock, width, compact=width < 100), host_line(pod, app.clock, width)]
+        sample = cursor.sample(pod)
+        shown = gpus.lines_then(sample, width, compact=width < 100, reading=cursor.waits(pod))
+        return [moment_line(cursor.at, app.clock, app.keys, width), *shown, host_line_then(sample, width)]
+
+    def do_back(self, args: str) -> None:
+        if self.cursor.at is not None:
+            self.move_cursor(None)
+        else:
+            self.console_app.do_back("")
 
     def _agent(self, pod: PodState) -> list[Line]:
         hello = pod.hello

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.timer import Timer
 from textual.widget import Widget
 
-from bs4_console.core.state import STALE_S, PodState, RunState
+from bs4_console.core.state import PodState, RunState
 from bs4_console.tui import commands, status
-from bs4_console.tui.ink import Line
+from bs4_console.tui.checkpoint_line import CheckpointLine
+from bs4_console.tui.ink import Line, cut
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.log import LogScreen
 from bs4_console.tui.views import gpus
 from bs4_console.tui.views import run as view
+from bs4_console.tui.views.moment import moment_line
 from bs4_console.tui.widgets.curve_commands import OF_CURVES, CurveCommands
-from bs4_console.tui.widgets.curves import Band, charts, large
+from bs4_console.tui.widgets.curve_data import Other
+from bs4_console.tui.widgets.curves import Band, charts, large, legend
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
+from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands, step_times
 from bs4_console.tui.widgets.panel import Panel
 
 #: Rows of the screen from which each GPU has a line of its own, and from which the curves are tall.
@@ -29,7 +34,7 @@ LOG_DELAY_S = 0.25
 OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN, commands.LOG})
 
 
-class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
+class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
     place: ClassVar[str] = commands.RUN
     DEFAULT_CSS = """
     RunScreen #curves { padding: 0 1; }
@@ -41,9 +46,10 @@ class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
         self._last = run
         self._drawn_curves: tuple[object, ...] = ()
         self.bands: Mapping[str, Band] = {}
-        self.moment: int | None = None
-        """The step under the time cursor; None is now."""
+        self._step_times: tuple[object, dict[int, float]] = (None, {})
         self._log_timer: Timer | None = None
+        self._log_at: float | None = None
+        """Where the log was sent by the cursor."""
 
     def body(self) -> Iterable[Widget]:
         yield Panel(id="header")
@@ -55,6 +61,9 @@ class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
 
     def on_mount(self) -> None:
         self.bands = self.load_bands()
+        self._checkpoints = CheckpointLine(self.console_app, self.pod, self.run_name)
+        if self.cursor.at is not None:
+            self.call_after_refresh(self.moment_moved)
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
@@ -78,70 +87,135 @@ class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
     def draw(self) -> None:
         app, run, width, height = self.console_app, self.run_state, self.size.width, self.size.height
         self.query_one("#header", Panel).show(view.header(self.pod, run, app.clock, width))
-        alarm = view.alarm_lines(self.pod, run, app.clock, app.keys, width, 1 if height < 30 else 3)
-        if self.moment is not None:
-            alarm.append(view.moment_line(self.pod, self.moment, self._moment_t(), app.clock, app.keys, width))
+        alarm = self._alarm(run, width, 1 if height < 30 else 3)
+        others = self.others()
+        if others:
+            alarm.append(legend(others, app.keys, width))
         self.query_one("#alarm", Panel).show(alarm)
         for name in ("#gpus", "#host", "LogPane"):
             self.query_one(name).display = not self.curves_large
         if self.curves_large:
-            self._draw_large(run, width - 2, height - 4 - len(alarm))
+            self._draw_large(run, others, width - 2, height - 4 - len(alarm))
             return
-        self._draw_curves(run, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
+        self._draw_curves(run, others, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
         most = 5 if height < 30 else 9 if height < TALL else 17
         self.query_one("#gpus", Panel).show(self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most])
-        host = view.host_line(self.pod, app.clock, width) if self.moment is None else view.host_line_then(self._sample(), width)
-        self.query_one("#host", Panel).show([host, view.components_line(self.pod, run, app.clock, width)])
+        lines = self._host_lines(run, width)
+        if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
+            lines.append(cut(kept, width))
+        self.query_one("#host", Panel).show(lines)
+
+    def _alarm(self, run: RunState, width: int, most: int) -> list[Line]:
+        """What is wrong now, or what was at the time cursor, and where that stands."""
+        app, t = self.console_app, self.cursor.of(self.pod)
+        if t is None:
+            return view.alarm_lines(self.pod, run, app.clock, app.keys, width, most)
+        times, step = self.step_times(), self.moment
+        exact = step in times and abs(times[step] - t) <= EXACT_S
+        local = t - self.cursor.offset(self.pod)
+        where = moment_line(local, app.clock, app.keys, width, step=step if step in times else None, exact=exact)
+        return [*view.alarm_lines_then(self.pod, run, t, app.keys, width, most), where]
 
     def _gpu_lines(self, width: int, *, compact: bool) -> list[Line]:
-        if self.moment is None:
+        if self.cursor.at is None:
             return gpus.lines(self.pod, self.console_app.clock, width, compact=compact)
-        return gpus.lines_then(self._sample(), width, compact=compact)
+        return gpus.lines_then(self.cursor.sample(self.pod), width, compact=compact, reading=self.cursor.waits(self.pod))
 
-    def _draw_curves(self, run: RunState, width: int, height: int) -> None:
+    def _host_lines(self, run: RunState, width: int) -> list[Line]:
+        if self.cursor.at is None:
+            clock = self.console_app.clock
+            return [view.host_line(self.pod, clock, width), view.components_line(self.pod, run, clock, width)]
+        sample = self.cursor.sample(self.pod)
+        return [view.host_line_then(sample, width), view.components_then(sample, run, width)]
+
+    def _draw_curves(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         """Only when a step came: four curves over 20,000 steps are 30 ms of work."""
-        if self._curves_changed(run, width, height):
-            self.query_one("#curves", Panel).show(charts(run, width, height, self.moment, self.curve_view, self.bands))
+        if self._curves_changed(run, others, width, height):
+            self.query_one("#curves", Panel).show(charts(run, width, height, self.moment, self.curve_view, self.bands, others))
 
-    def _draw_large(self, run: RunState, width: int, height: int) -> None:
-        if self._curves_changed(run, width, height, self.curves_only, len(self.pod.telemetry), int(self.pod.latest.get("t") or 0) // 5):
-            lines = large(run, self.pod.telemetry, width, height, self.moment, self.curve_view, self.bands, self.curves_only)
+    def _draw_large(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
+        newest = int(self.pod.latest.get("t") or 0)
+        samples = self.cursor.stretch(self.pod, *self._shown_times(newest)) if run.trainer_steps else self.pod.telemetry
+        note = "reading telemetry of then…" if self.cursor.fetches(self.pod) else ""
+        if self._curves_changed(run, others, width, height, self.curves_only, len(samples), newest // 5, note):
+            lines = large(run, samples, width, height, self.moment, self.curve_view, self.bands, self.curves_only, others, note)
             self.query_one("#curves", Panel).show(lines)
 
-    def _curves_changed(self, run: RunState, *shown: object) -> bool:
+    def _shown_times(self, newest: float) -> tuple[float, float]:
+        """The pod's time from the beginning of the first step shown to the end of the last."""
+        begin, end = self.curve_view.window(*self._steps(), self.moment)
+        times = self.step_times()
+        shown = [t for step, t in times.items() if begin - 1 <= step <= end]
+        if not shown:
+            return newest, newest
+        first_took = (self.run_state.step_seconds() or 0.0) if begin == min(times) else 0.0
+        return min(shown) - first_took, max(newest, *shown) + 1.0 if end >= max(times) else max(shown)
+
+    def _curves_changed(self, run: RunState, others: Sequence[Other], *shown: object) -> bool:
         steps = (id(run), len(run.trainer_steps), len(run.orchestrator_steps), run.step_seen, run.step)
-        before, self._drawn_curves = self._drawn_curves, (*steps, *shown, self.curves_large, self.moment, self.curve_view)
+        compared = tuple((other.letter, other.name, id(other.run), other.steps) for other in others)
+        before, self._drawn_curves = self._drawn_curves, (*steps, compared, *shown, self.curves_large, self.moment, self.curve_view)
         return before != self._drawn_curves
 
     # -- the time cursor
 
-    def _times(self) -> dict[int, float]:
-        """Step -> the pod's wall time at its end; the last attempt to do it wins."""
-        return {row["step"]: float(row.get("log_t") or row["t"]) for row in self.run_state.trainer_steps}
+    @property
+    def moment(self) -> int | None:
+        """The step that was the newest at the time cursor (before the first one, the one before it); None is now."""
+        t = self.cursor.of(self.pod)
+        if t is None:
+            return None
+        times = self.step_times()
+        at = bisect_right(list(times.values()), t + EXACT_S)
+        steps = list(times)
+        return steps[at - 1] if at else (steps[0] - 1 if steps else 0)
 
-    def _moment_t(self) -> float:
-        return self._times().get(self.moment or 0, 0.0)
+    def step_times(self) -> dict[int, float]:
+        """Made again when a step came: of 20,000 it takes 20 ms, and a draw asks several times."""
+        run = self.run_state
+        key = (id(run), len(run.trainer_steps), run.step_seen, run.step)
+        if self._step_times[0] != key:
+            self._step_times = (key, step_times(run))
+        return self._step_times[1]
 
-    def _sample(self) -> dict[str, Any] | None:
-        """The telemetry nearest to the time cursor, if it is near."""
-        t = self._moment_t()
-        nearest = min(self.pod.telemetry, key=lambda record: abs(record["t"] - t), default=None)
-        return nearest if nearest is not None and abs(nearest["t"] - t) <= STALE_S else None
+    def moment_start(self) -> float | None:
+        times = self.step_times()
+        if times:
+            return self.time_of_step(max(times))
+        self.console_app.say(
+            f"No step is done yet, so there is no moment to go to; {self.console_app.keys['time']} goes to a time.", severity="warning"
+        )
+        return None
 
-    def _go_to(self, step: int | None) -> None:
+    def moment_moved(self) -> None:
         """Everything moves at once, the log when the hand rests: it has to ask the pod."""
-        self.moment = step
         if self._log_timer is not None:
             self._log_timer.stop()
         self._log_timer = self.set_timer(LOG_DELAY_S, self._move_log)
         self.redraw()
 
     def _move_log(self) -> None:
-        if self.moment is None:
+        if self.cursor.at == self._log_at:
+            return
+        self._log_at, t = self.cursor.at, self.cursor.of(self.pod)
+        if t is None:
             self.pane.open(self.pane.source)
         else:
             # Log clocks have whole seconds: the line of the step itself must not count as before it.
-            self.pane.show_at(float(int(self._moment_t())))
+            self.pane.show_at(float(int(t + EXACT_S)))
+
+    def move_by(self, count: int) -> None:
+        """By steps. Between two of them the next one is the one step back or on."""
+        steps = sorted(self.step_times())
+        if not steps:
+            self.moment_start()
+            return
+        t, here = self.cursor.of(self.pod), self.moment
+        if here is None:
+            here = steps[-1]
+        between = t is not None and abs(self.step_times().get(here, 0.0) - t) > EXACT_S
+        at = (steps.index(here) if here in steps else -1) + count + (1 if between and count < 0 else 0)
+        self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:
         """The log screen reads the same streams: once is enough."""
@@ -151,6 +225,8 @@ class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
     def on_screen_resume(self) -> None:
         for pane in self.query(LogPane):
             pane.wake()
+            if self.cursor.at != self._log_at:
+                self.moment_moved()
 
     def pulse(self) -> None:
         self.pane.pulse()
@@ -182,38 +258,12 @@ class RunScreen(CurveCommands, LogCommands, ConsoleScreen):
         self.console_app.open_logs(self.pod, self.run_name, args or None)
 
     def do_back(self, args: str) -> None:
-        if self.moment is not None:
-            self._go_to(None)
+        if self.cursor.at is not None:
+            self.move_cursor(None)
         elif self.curves_large:
             self.do_curves("")
         else:
             self.console_app.do_back("")
-
-    def do_moment(self, args: str) -> None:
-        steps = sorted(self._times())
-        if not steps:
-            self.console_app.say("No step is done yet, so there is no moment to go to.", severity="warning")
-        elif args:
-            if not args.isdigit():
-                self.console_app.say(f"{args!r} is no step; :at {steps[-1]} for example.", severity="warning")
-            else:
-                self._go_to(min(steps, key=lambda step: abs(step - int(args))))
-        else:
-            self._go_to(steps[-1] if self.moment is None else None)
-
-    def do_earlier(self, args: str) -> None:
-        self._move(-(int(args) if args.isdigit() else 1))
-
-    def do_later(self, args: str) -> None:
-        self._move(int(args) if args.isdigit() else 1)
-
-    def _move(self, by: int) -> None:
-        steps = sorted(self._times())
-        if not steps:
-            self.do_moment("")
-            return
-        here = len(steps) - 1 if self.moment is None else steps.index(self.moment) if self.moment in steps else 0
-        self._go_to(steps[min(max(here + by, 0), len(steps) - 1)])
 
     def do_copy(self, args: str) -> None:
         self.console_app.copy(self.pane.view.visible_text(), "Copied the visible log lines.")

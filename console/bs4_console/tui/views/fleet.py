@@ -28,7 +28,7 @@ class Column:
     title: str
     least: int
     most: int
-    importance: int
+    importance: float
     align: str = "left"
 
 
@@ -61,6 +61,8 @@ class Row:
     """The first thing that is wrong, without ages: as long as it stays, nothing new has happened."""
     values: Mapping[str, float | str | None] = field(default_factory=dict, compare=False)
     """What `:sort` compares, by column id."""
+    running: bool = False
+    """Whether a run trains there, as far as is known; also where something is wrong with it."""
     banner: Line | None = None
     """A heading over a group, drawn across all columns instead of them."""
 
@@ -204,7 +206,8 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
             "pace": run.step_seconds(),
             "reward": newest(run.orchestrator_steps, "reward"),
         }
-    return Row((pod.name, run.name if run else ""), rank, cells, _is_old(run, clock, how.rank), _trouble(pod, run, how, problems), values)
+    key, running = (pod.name, run.name if run else ""), run is not None and run.word == "running" and not status.link_down(pod)
+    return Row(key, rank, cells, _is_old(run, clock, how.rank), _trouble(pod, run, how, problems), values, running)
 
 
 def _trouble(pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
 from bs4_console.tui.ink import Line
 from bs4_console.tui.views.fleet import Column, Row
-from bs4_console.tui.views.gpus import HOT_C, marks, owners, recent_xids
+from bs4_console.tui.views.gpus import HOT_C, marks, nvlink_line, owners, pcie_line, recent_xids
 from bs4_console.tui.views.run import bar, faded, is_old
 
 if TYPE_CHECKING:
@@ -24,24 +25,71 @@ COLUMNS = (
     Column("power", "POWER", 5, 9, 70, "right"),
     Column("temp", "TEMP", 4, 5, 60, "right"),
     Column("clock", "SM/MEM MHZ", 9, 10, 50, "right"),
+    Column("pcie", "PCIE", 4, 17, 45),
+    Column("nvlink", "NVLINK", 6, 11, 46),
     Column("state", "STATE", 4, 24, 97),
-    Column("owner", "HELD BY", 16, 0, 96),
+    Column("owner", "HELD BY", 24, 0, 96),
 )
 #: One cell for each GPU: idle to busy.
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def rows(pods: Iterable[PodState], clock: Clock, *, compact: bool) -> list[Row]:
-    """Pods with something wrong first, GPUs in their own order. `key`: (pod, "3" or "3/812"), or (pod, "") for what is of the pod."""
-    made = [_pod_row(pod, clock) if compact else _device_rows(pod, clock) for pod in pods]
-    made.sort(key=lambda of_pod: (-max(row.rank for row in of_pod), of_pod[0].key))
-    return [row for of_pod in made for row in of_pod]
+@dataclass(frozen=True)
+class Seen:
+    """A pod's telemetry of the moment that is shown. `trouble`: why it is not what it seems, or why there is nothing; `old`: not of that
+    moment."""
+
+    pod: PodState
+    sample: Mapping[str, Any]
+    t: float
+    trouble: Line
+    old: bool
+
+    @property
+    def gpus(self) -> dict[str, Any]:
+        return self.sample.get("gpus") or {}
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        return self.gpus.get("devices") or []
+
+    @property
+    def xids(self) -> list[dict[str, Any]]:
+        return recent_xids(self.gpus, self.t)
 
 
-def summary(pods: Iterable[PodState], clock: Clock) -> Line:
-    """How many there are and do something, over the pods whose numbers are of now."""
-    fresh = [pod for pod in pods if not is_old(pod, clock)]
-    devices = [device for pod in fresh for device in _devices(pod)]
+def now(pod: PodState, clock: Clock) -> Seen:
+    old = is_old(pod, clock)
+    trouble = _trouble(pod.latest.get("gpus") or {}) or ([(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if old else [])
+    return Seen(pod, pod.latest, clock.wall(), trouble, old)
+
+
+def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
+    """At the time cursor; `sample` None when nothing of that moment is here, or it is still being read."""
+    if sample is None:
+        return Seen(pod, {}, 0.0, [("reading…" if reading else "no sample of then is kept", "dim")], True)
+    return Seen(pod, sample, float(sample["t"]), _trouble(sample.get("gpus") or {}), False)
+
+
+def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
+    """Pods with something wrong first, GPUs in their own order."""
+    return arrange(pod_rows(one, compact=compact) for one in seen)
+
+
+def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
+    """`key`: (pod, "3" or "3/812"), or (pod, "") for what is of the pod."""
+    return _pod_row(seen) if compact else _device_rows(seen)
+
+
+def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
+    """Pods with something wrong first."""
+    return [row for rows in sorted(of_pods, key=lambda rows: (-max(row.rank for row in rows), rows[0].key)) for row in rows]
+
+
+def summary(seen: Iterable[Seen]) -> Line:
+    """How many there are and do something, over the pods whose numbers are of the moment that is shown."""
+    fresh = [one for one in seen if not one.old]
+    devices = [device for one in fresh for device in one.devices]
     busy = [device["util"] for device in devices if device.get("util") is not None]
     held = sum(any(proc.get("run") for proc in device.get("procs") or []) for device in devices)
     watts = sum(device["power"] for device in devices if device.get("power") is not None)
@@ -51,13 +99,8 @@ def summary(pods: Iterable[PodState], clock: Clock) -> Line:
     return line
 
 
-def _devices(pod: PodState) -> list[dict[str, Any]]:
-    return (pod.latest.get("gpus") or {}).get("devices") or []
-
-
-def _trouble(pod: PodState, clock: Clock) -> Line:
-    """Why what is shown of this pod is not the state of now, or why there is nothing."""
-    gpus: dict[str, Any] = pod.latest.get("gpus") or {}
+def _trouble(gpus: Mapping[str, Any]) -> Line:
+    """What the source itself says is wrong with it."""
     state = gpus.get("state")
     if state is None:
         return [("nothing received yet", "dim")]
@@ -67,14 +110,14 @@ def _trouble(pod: PodState, clock: Clock) -> Line:
         return [("ERROR: ", "bad bold"), (gpus.get("detail") or "the driver reports an error", "bad")]
     if state == "stale":
         return [(f"STALE {words.duration(gpus.get('age_s') or 0)}: {gpus.get('detail') or 'the driver does not answer'}", "warn bold")]
-    return [(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if is_old(pod, clock) else []
+    return []
 
 
-def _device_rows(pod: PodState, clock: Clock) -> list[Row]:
-    devices, trouble = _devices(pod), _trouble(pod, clock)
+def _device_rows(seen: Seen) -> list[Row]:
+    pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
         return [Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "owner": trouble})]
-    xids = recent_xids(pod.latest["gpus"], clock.wall())
+    xids = seen.xids
     made: list[Row] = []
     for i, device in enumerate(devices):
         complaints = marks(device, xids)
@@ -109,6 +152,8 @@ def _cells(device: dict[str, Any]) -> dict[str, Line]:
         "power": [(_whole(power), ""), (f"/{_whole(limit)}W" if limit else "W", "dim")],
         "temp": [(f"{_whole(temp)}°C", "warn bold" if hot else "")],
         "clock": [(f"{_whole(device.get('sm_clock'))}/{_whole(device.get('mem_clock'))}", "dim")],
+        "pcie": pcie_line(device),
+        "nvlink": nvlink_line(device),
     }
 
 
@@ -144,12 +189,12 @@ def _whole(value: float | None) -> str:
     return words.NONE if value is None else f"{value:.0f}"
 
 
-def _pod_row(pod: PodState, clock: Clock) -> list[Row]:
+def _pod_row(seen: Seen) -> list[Row]:
     """▇▇▆▇×▇▇▁: a cell for each GPU, × for one with a complaint; then what is true of all of them together."""
-    devices, trouble = _devices(pod), _trouble(pod, clock)
+    pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
         return [Row((pod.name, ""), _rank(trouble), {"pod": [(pod.name, "bold")], "state": trouble})]
-    xids = recent_xids(pod.latest["gpus"], clock.wall())
+    xids = seen.xids
     strip: Line = []
     wrong: Line = []
     for device in devices:
@@ -158,9 +203,9 @@ def _pod_row(pod: PodState, clock: Clock) -> list[Row]:
         strip.append(("×", "bad bold" if _rank(complaints) == 4 else "warn bold") if complaints else (level, "accent"))
         wrong += [(f"{device.get('index')}: ", "dim"), *complaints] if complaints else []
     names = {_model(device) for device in devices}
-    seen: dict[str, Line] = {"".join(text for text, _ in line): line for line in map(owners, devices)}
+    holders: dict[str, Line] = {"".join(text for text, _ in line): line for line in map(owners, devices)}
     held: Line = []
-    for line in seen.values():
+    for line in holders.values():
         held += [(", ", "dim"), *line] if held else line
     temps = [device["temp"] for device in devices if device.get("temp") is not None]
     cells: dict[str, Line] = {

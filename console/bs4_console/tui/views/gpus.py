@@ -29,10 +29,11 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
     return _lines(gpus, head, clock.wall(), width, compact, stale=old or gpus.get("state") != "ok")
 
 
-def lines_then(sample: dict[str, Any] | None, width: int, *, compact: bool) -> list[Line]:
-    """The GPUs at the time cursor; `sample` None when none of that moment is kept here."""
+def lines_then(sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False) -> list[Line]:
+    """The GPUs at the time cursor; `sample` None when none of that moment is kept here, or it is still being read."""
     if sample is None:
-        return [[(" gpus", "head"), ("  no sample of that moment is kept here, only of the last minutes", "dim")]]
+        why = "reading what was kept of that moment…" if reading else "no sample of that moment is kept here"
+        return [[(" gpus", "head"), (f"  {why}", "dim")]]
     gpus: dict[str, Any] = sample.get("gpus") or {}
     head = [*_heading(gpus), ("  ", ""), (f" at {words.of_day(float(sample['t']), seconds=True)} ", "caution")]
     return _lines(gpus, head, float(sample["t"]), width, compact, stale=gpus.get("state") != "ok")
@@ -131,12 +132,44 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
         line.append((f"driver asks for {device['recovery']} ", "bad bold"))
     if device.get("error"):
         line.append((f"{device['error']} ", "bad bold"))
+    line += link_marks(device)
     reasons = device.get("throttle") or []
     reasons = [reasons] if isinstance(reasons, str) else list(reasons)
     slow = [str(r) for r in reasons if str(r).lower() not in _NORMAL_THROTTLE]
     if slow:
         line.append((f"throttled: {', '.join(slow).replace('_', ' ')} ", "warn bold"))
     return line
+
+
+def link_marks(device: dict[str, Any]) -> Line:
+    """A PCIe link that is narrower than it could be, and NVLinks that are down. An idle GPU lowers its PCIe generation: that is no
+    complaint."""
+    line: Line = []
+    pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
+    if pcie.get("width") and pcie.get("width_max") and pcie["width"] < pcie["width_max"]:
+        line.append((f"PCIe x{pcie['width']} of x{pcie['width_max']} ", "warn bold"))
+    # A GPU whose links are all down has no partner on this machine (PCIe cards with the bridge left off): that is how it was built.
+    if nvlink.get("links") and 0 < nvlink.get("active", 0) < nvlink["links"]:
+        line.append((f"NVLink {nvlink['active']} of {nvlink['links']} ", "warn bold"))
+    return line
+
+
+def pcie_line(device: dict[str, Any]) -> Line:
+    """5x16 ↓812M ↑96M: generation and lanes, bytes a second to and from the GPU."""
+    pcie = device.get("pcie")
+    if not pcie:
+        return [(words.NONE, "dim")]
+    gen, lanes = (words.NONE if pcie.get(key) is None else str(pcie[key]) for key in ("gen", "width"))
+    return [(f"{gen}x{lanes}", ""), (f" ↓{words.rate(pcie.get('rx'))} ↑{words.rate(pcie.get('tx'))}", "dim")]
+
+
+def nvlink_line(device: dict[str, Any]) -> Line:
+    """18/18, with its errors where there are any."""
+    nvlink = device.get("nvlink")
+    if not nvlink:
+        return [(words.NONE, "dim")]
+    line: Line = [(f"{nvlink.get('active')}/{nvlink.get('links')}", "")]
+    return [*line, (f" {nvlink['errors']:,} err", "warn")] if nvlink.get("errors") else line
 
 
 def owners(device: dict[str, Any]) -> Line:

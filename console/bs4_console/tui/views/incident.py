@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, fold
+from bs4_console.tui.ink import Line, cut, fold, width_of
 
 if TYPE_CHECKING:
     from bs4_console.core.state import IncidentView, PodState
@@ -23,14 +23,18 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
     offset = pod.link.clock_offset or 0.0
     until = clock.wall() + offset if bad else incident.updated_t
     word, state_role = _STATE.get(incident.state, (incident.state, "warn"))
+    failure = f" · {incident.failure}"
     facts: Line = [
         (f" {incident.severity}", "bad" if incident.severity == "critical" else "warn"),
-        (f" · {_role(incident.role)} · {incident.failure}", ""),
+        (f" · {_role(incident.role)}", ""),
+        (failure, ""),
         (f" · {incident.run or pod.name}, attempt {incident.attempt}" if incident.attempt else f" · {incident.run or pod.name}", ""),
         (f" · since {words.of_day(incident.opened_t - offset)} ({words.duration(until - incident.opened_t)})", "dim"),
         (" · ", "dim"),
         (word, state_role),
     ]
+    if width_of(facts) > width:
+        facts = [part for part in facts if part[0] != failure]  # it stands in the top bar too
     title = fold(incident.title, width - 6, "bold")
     lines: list[Line] = [[(f" {sign} ", role), (" ", ""), *title[0]]]
     lines += [[("    ", ""), *line] for line in title[1:]]
@@ -76,11 +80,17 @@ def would_do(text: PlaybookText | None, incident: IncidentView, keys: dict[str, 
     if text is not None:
         lines += fold(text.explanation, width, "") if text.explanation else []
         for number, step in enumerate(text.steps, 1):
-            lines.append([(f"{number}. ", "dim"), (step, "")])
+            lines += _numbered(number, step, width)
         if text.verify:
-            lines.append([("then ", "dim"), (text.verify, "")])
+            first, *more = fold(text.verify, width - 5)
+            lines += [[("then ", "dim"), *first], *([("     ", ""), *line] for line in more)]
     lines += [[], [(f" {keys['plan']} ", "key @plan"), ("asks the agent what exactly it would do now. That changes nothing.", "@plan")]]
     return [cut(line, width) for line in lines]
+
+
+def _numbered(number: int, step: str, width: int) -> list[Line]:
+    first, *more = fold(step, width - 3)
+    return [[(f"{number}. ", "dim"), *first], *([("   ", ""), *line] for line in more)]
 
 
 def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> list[Line]:
@@ -90,9 +100,7 @@ def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> l
     lines: list[Line] = [[("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")]]
     lines += fold(text.explanation, width, "dim") if text.explanation else []
     for number, step in enumerate(text.advice, 1):
-        first, *more = fold(step, width - 3)
-        lines.append([(f"{number}. ", "dim"), *first])
-        lines += [[("   ", ""), *line] for line in more]
+        lines += _numbered(number, step, width)
     if text.leads_to:
         lines.append([("what helps: ", "dim"), (f"bs4-console playbook show {text.leads_to}", "accent")])
     return lines

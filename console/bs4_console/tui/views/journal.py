@@ -22,7 +22,7 @@ COLUMNS = (
     Column("pod", "POD", 6, 18, 96),
     Column("run", "RUN", 6, 22, 95),
     Column("took", "TOOK", 4, 7, 40, "right"),
-    Column("detail", "WITH WHAT RESULT", 24, 0, 94),
+    Column("detail", "WITH WHAT RESULT", 16, 0, 95.5),
 )
 #: State of an action -> (sign, word, role).
 _STATES = {
@@ -37,10 +37,18 @@ _STATES = {
 _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbook", "incident"})
 
 
-def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
-    """Every action that a pod's journal holds; automatic ones and plans too. `key`: (pod, the action's key)."""
-    dated = [(action.accepted_t, _row(pod, action, clock)) for pod in pods for action in pod.ledger.actions.values()]
-    return [row for _, row in sorted(dated, key=lambda pair: (-pair[0], pair[1].key))]
+def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
+    """Every action that the pod's journal holds; automatic ones and plans too. `key`: (pod, the action's key)."""
+    return [_row(pod, action, clock) for action in pod.ledger.actions.values()]
+
+
+def newest_first(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (-float(row.values["t"] or 0), row.key))
+
+
+def token(pod: PodState, clock: Clock) -> tuple[int, str]:
+    """Another one when the pod's rows are: its journal has grown, or `when` means another day."""
+    return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 
 
 def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
@@ -55,12 +63,12 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         "took": [(words.duration(action.updated_t - action.accepted_t), "dim")] if action.ended else [],
         "detail": [(action.detail or _text(action), "")],
     }
-    return Row((pod.name, action.key), 0, cells)
+    return Row((pod.name, action.key), 0, cells, values={"t": action.accepted_t})
 
 
 def what(action: ActionView) -> str:
     """playbook step-desync, plan step-desync, stop, launch, note."""
-    return f"{action.kind} {action.playbook}".strip()
+    return action.kind if action.playbook in ("", action.kind) else f"{action.kind} {action.playbook}"
 
 
 def when(t: float, clock: Clock) -> str:
@@ -75,6 +83,8 @@ def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
     if action.plan_hash:
         head += [("  plan ", "dim"), (action.plan_hash[:16], "accent")]
     made: list[Line] = [head]
+    if action.kind == "note":
+        return [*made, *fold(_text(action), width - 2, "", 3)]
     asked = "  ".join(
         f"{name} {value}" for name, value in action.body.items() if name not in _SHOWN_ELSEWHERE and value not in ("", None, [])
     )

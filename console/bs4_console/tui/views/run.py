@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
@@ -73,7 +74,9 @@ def host_line(pod: PodState, clock: Clock, width: int) -> Line:
 
 def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
     """The host at the time cursor."""
-    return cut(_host(sample or {}, width), width)
+    if sample is None:
+        return [(" host ", "head"), ("not known of that moment", "dim")]
+    return cut(_host(sample, width), width)
 
 
 def _host(record: dict[str, Any], width: int) -> Line:
@@ -123,14 +126,30 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
         line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
     if not run.components:
         return [*line, (" none seen" if run.alive else " none: the run is not alive", "dim")]
+    return cut([*line, *_components(run.components, width, old=old)], width)
+
+
+def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
+    """The run's processes at the time cursor."""
+    line: Line = [(" procs", "head")]
+    if sample is None:
+        return [*line, (" not known of that moment", "dim")]
+    entry = next((entry for entry in sample.get("runs") or [] if entry.get("run") == run.name), None)
+    if entry is None or not entry.get("components"):
+        return [*line, (" none then", "dim")]
+    return cut([*line, *_components(entry["components"], width, old=False)], width)
+
+
+def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) -> Line:
+    line: Line = []
     grouped: dict[str, list[dict[str, Any]]] = {}
-    for component in run.components:
+    for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
     order = {name: i for i, name in enumerate(COMPONENTS)}
     for name in sorted(grouped, key=lambda n: (order.get(n, 99), n)):
         part = _component(name, grouped[name], width >= 100)
         line += faded(part) if old else part
-    return cut(line, width)
+    return line
 
 
 def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
@@ -172,14 +191,23 @@ def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str]
     return lines[:most]
 
 
-def moment_line(pod: PodState, step: int, t: float, clock: Clock, keys: dict[str, str], width: int) -> Line:
-    """Where the time cursor stands, and how to move it."""
-    offset = pod.link.clock_offset or 0.0
-    ago = words.duration(clock.wall() - (t - offset))
-    left: Line = [(" ⌖ ", "caution"), (f" step {step} at {words.of_day(t - offset, seconds=True)}, {ago} ago", "bold")]
-    right: Line = [(keys["earlier"], "key @earlier"), (" ", ""), (keys["later"], "key @later"), (" move  ", "dim")]
-    right += [(keys["moment"], "key @moment"), (" back to now ", "@moment")]
-    return spread(left, right, width)
+def alarm_lines_then(pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3) -> list[Line]:
+    """What was wrong at the time cursor (`t` by the pod's clock): open by then and not yet ended; and what has come since."""
+    lines: list[Line] = []
+    mine = sorted((i for i in pod.ledger.incidents.values() if i.run == run.name), key=lambda i: i.opened_t)
+    for incident in mine:
+        if incident.opened_t <= t and (incident.state == "open" or incident.updated_t > t):
+            sign, role = ("✖", "bad bold") if incident.severity == "critical" else ("▲", "warn bold")
+            left: Line = [(f" {sign} ", role), (f" {incident.title}", role), (f"  then for {words.duration(t - incident.opened_t)}", "dim")]
+            lines.append(cut(left, width))
+    later = [i for i in mine if i.opened_t > t]
+    if later and len(lines) < most:
+        first = later[0]
+        left = [(" ◌ ", "dim"), (f" {words.duration(first.opened_t - t)} later: ", "dim"), (first.title, "")]
+        left.append((f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"))
+        tail: Line = [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")] if first.state == "open" else []
+        lines.append(spread(cut(left, max(10, width - width_of(tail) - 1)), tail, width))
+    return lines[:most]
 
 
 def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str, str]) -> Line:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from bs4_console.tui import commands, status, words
 from bs4_console.tui.ink import Line, spread, width_of
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import PodState, RunState
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.app import ConsoleApp
     from bs4_console.tui.clock import Clock
+    from bs4_console.tui.views.fleet import Row
 
 
 class TopBar(Panel):
@@ -20,45 +23,58 @@ class TopBar(Panel):
     def __init__(self) -> None:
         super().__init__(fill="bar")
 
-    def tell(self, trail: Sequence[str], pods: Iterable[PodState], clock: Clock, read_only: bool, quiet: bool = False) -> None:
-        """bs4-console › pod › run, and on the right how many of what."""
+    def tell(
+        self, trail: Sequence[str], rows: Sequence[Row], clock: Clock, read_only: bool, quiet: bool = False, pod: PodState | None = None
+    ) -> None:
+        """bs4-console › pod › run, and on the right how many of what; of `pod` how good the link is and how old what is known of it."""
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
             left += [(" › ", "dim"), (part, "bold" if i == len(trail) - 1 else "")]
-        pods = list(pods)
-        state: Line = []
+        state: Line = self._moment()
         if read_only:
             state += [("  read-only", "warn")]
         if quiet:
             state += [("  alerts off", "warn")]
         state += [(f"  {words.of_day(clock.wall())} ", "dim")]
-        right = [*tally(pods), *state]
-        if width_of(left) + width_of(right) >= self.size.width:
-            right = [*tally(pods, short=True), *state]
+        link, signs = _link(pod, clock)
+        room = self.size.width - width_of(left) - 1
+        few = tally(rows, short=True)
+        choices: list[Line] = [[*link, *tally(rows), *state], [*link, *few, *state], [*signs, *few, *state], [*signs, *few[:-1], *state]]
+        right = next((line for line in choices if width_of(line) <= room), [*few, *state])
         self.show([spread(left, right, self.size.width)])
 
+    def _moment(self) -> Line:
+        """Where the time cursor stands, on a screen that follows it: what is there is not of now."""
+        at = cast("ConsoleApp", self.app).time.at
+        if at is None or not getattr(self.screen, "shows_moment", False):
+            return []
+        return [(f"  ◷ {words.of_day(at, seconds=True)}", "warn bold @moment")]
 
-def tally(pods: Iterable[PodState], *, short: bool = False) -> Line:
+
+def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
+    """(▂▄▆█ 12ms data now, the same with signs alone)."""
+    if pod is None:
+        return [], []
+    seen = status.age(pod, clock)
+    age: Line = [(words.old(seen), "warn" if seen is None or seen > words.FRESH_S else "dim"), ("  ", "")]
+    link = status.link_line(pod)
+    return [*link, ("  data ", "dim"), *age], [link[0], (" ", ""), *age]
+
+
+def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
     """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs; `short` leaves the words away."""
-    pods = list(pods)
-    counts = {4: 0, 3: 0, 2: 0}
-    running = 0
-    for pod in pods:
-        runs: list[RunState | None] = [*pod.runs.values()]
-        for run in runs or [None]:
-            how = status.of(pod, run)
-            if how.rank in counts:
-                counts[how.rank] += 1
-            running += run is not None and run.word == "running" and not status.link_down(pod)
+    rows = list(rows)
+    ranks = Counter(row.rank for row in rows)
+    running, pods = sum(row.running for row in rows), len({row.key[0] for row in rows})
     line: Line = []
     for rank, sign, word, role in ((4, "✖", "critical", "bad bold"), (3, "?", "unknown", "warn bold"), (2, "▲", "warning", "warn")):
-        if counts[rank]:
-            line += [(f"{sign} {counts[rank]}  " if short else f"{sign} {counts[rank]} {word}  ", role)]
+        if ranks[rank]:
+            line += [(f"{sign} {ranks[rank]}  " if short else f"{sign} {ranks[rank]} {word}  ", role)]
     if not line:
         line = [("✔  " if short else "✔ nothing needs you  ", "good")] if running else []
     if short:
-        return [*line, (words.count(len(pods), "pod"), "dim")]
-    return [*line, (f"{words.count(len(pods), 'pod')} · {running} running", "dim")]
+        return [*line, (words.count(pods, "pod"), "dim")]
+    return [*line, (f"{words.count(pods, 'pod')} · {running} running", "dim")]
 
 
 class KeyBar(Panel):

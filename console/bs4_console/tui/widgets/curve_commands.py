@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from bs4_console.core import health
 from bs4_console.core.errors import ConsoleError
+from bs4_console.tui.widgets.curve_data import MOST, TITLES, Band, Other, curves, overtaken_attempts
 from bs4_console.tui.widgets.curve_view import WEIGHTS, CurveView
-from bs4_console.tui.widgets.curves import TITLES, Band
+from bs4_console.tui.widgets.curves import span
 
 if TYPE_CHECKING:
-    from bs4_console.core.state import RunState
+    from bs4_console.core.state import PodState, RunState
     from bs4_console.tui.app import ConsoleApp
+    from bs4_console.tui.widgets.prompt import Completer
 
 #: In the key bar only while the curves are large.
 OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left", "pan-right"})
@@ -26,9 +28,16 @@ class CurveCommands:
     curves_large = False
     curves_only = ""
     """The title of the one curve that fills the place; empty for all."""
-    moment: int | None
+    _span: tuple[object, tuple[int, int]] = (None, (0, 0))
+    compared: tuple[str, ...] = ()
+    """What the curves are compared with: "2" for an own attempt, "pod/run" for a run."""
 
     if TYPE_CHECKING:
+        pod: PodState
+        run_name: str
+
+        @property
+        def moment(self) -> int | None: ...
 
         @property
         def console_app(self) -> ConsoleApp: ...
@@ -37,6 +46,8 @@ class CurveCommands:
         def run_state(self) -> RunState: ...
 
         def redraw(self) -> None: ...
+
+        def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None: ...
 
     def load_bands(self) -> Mapping[str, Band]:
         """Without its file the curves have no healthy range: that is said, and nothing else is lost."""
@@ -47,12 +58,80 @@ class CurveCommands:
             return {}
 
     def _steps(self) -> tuple[int, int]:
-        rows = [*self.run_state.trainer_steps, *self.run_state.orchestrator_steps]
-        return (min(row["step"] for row in rows), max(row["step"] for row in rows)) if rows else (0, 0)
+        """First and last step of the curves; made again when a step came."""
+        run, others = self.run_state, self.others()
+        key = (id(run), len(run.trainer_steps), len(run.orchestrator_steps), run.step_seen, [(o.letter, o.name, o.steps) for o in others])
+        if self._span[0] != key:
+            self._span = (key, span(curves(run, others=others)))
+        return self._span[1]
 
     def _look(self, view: CurveView) -> None:
         self.curve_view = view
         self.redraw()
+
+    # -- comparing
+
+    def others(self) -> list[Other]:
+        """What is compared, with the steps it has by now; a run that is gone is left out."""
+        made: list[Other] = []
+        pods = {pod.name: pod for pod in self.console_app.fleet.pods}
+        for number, key in enumerate(self.compared):
+            letter = "BCDE"[number]
+            pod, slash, run = key.rpartition("/")
+            if not slash:
+                made.append(Other(letter, number, f"attempt {key}", self.run_state, int(key)))
+            elif pod in pods and run in pods[pod].runs:
+                name = run if pod == self.pod.name else f"{run} on {pod}"
+                made.append(Other(letter, number, name, pods[pod].runs[run]))
+        return made
+
+    def do_compare(self, args: str) -> None:
+        """Without a name: the own attempts that were overtaken; where there are none, asks for a run. Given again, none."""
+        if args in ("none", "off") or (not args and self.compared):
+            self.compared = ()
+        elif not args:
+            attempts = [str(number) for number in overtaken_attempts(self.run_state)]
+            if not attempts:
+                self.console_app.say(f"No attempt of {self.run_name} was overtaken by another; name a run to compare with.")
+                self.ask(":", "compare ", self.console_app.complete)
+                return
+            self.compared = tuple(attempts[:MOST])
+        elif (key := self._comparable(args)) is not None:
+            self._toggle(key)
+        self.redraw()
+
+    def _toggle(self, key: str) -> None:
+        if key in self.compared:
+            self.compared = tuple(other for other in self.compared if other != key)
+        elif len(self.compared) == MOST:
+            self.console_app.say(
+                f"More than {MOST} lines beside the run's own cannot be told apart; :compare none ends it.", severity="warning"
+            )
+        else:
+            self.compared = (*self.compared, key)
+
+    def _comparable(self, args: str) -> str | None:
+        """ "2" or "pod/run"; None when it cannot be, and the person was told why."""
+        say = self.console_app.say
+        if args.isdigit():
+            attempts = overtaken_attempts(self.run_state)
+            if int(args) in attempts:
+                return args
+            known = ", ".join(str(number) for number in sorted(attempts)) or "none"
+            say(
+                f"Attempt {args} was not overtaken by a later one, so there is nothing of it beside the curves; {known} was.",
+                severity="warning",
+            )
+            return None
+        wanted_pod, slash, wanted = args.rpartition("/")
+        found = [p.name for p in self.console_app.fleet.pods if wanted in p.runs and (not slash or p.name == wanted_pod)]
+        found = [name for name in found if (name, wanted) != (self.pod.name, self.run_name)]
+        if not found:
+            mine = wanted == self.run_name and wanted_pod in ("", self.pod.name)
+            say("That is this run itself." if mine else f"There is no run {args!r}; Tab shows those there are.", severity="warning")
+        elif len(found) > 1:
+            say(f"{wanted} is on {', '.join(found)}; say which: :compare {found[0]}/{wanted}", severity="warning")
+        return f"{found[0]}/{wanted}" if len(found) == 1 else None
 
     # -- commands
 

@@ -60,12 +60,14 @@ class LogDetail(Question[None]):
         self.query_one(VerticalScroll).focus()
 
     def tell(self) -> None:
-        width = max(20, self.query_one(VerticalScroll).size.width - 1)
+        # Before the first layout there is no width: about what it will be.
+        width = max(20, (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1)
         where = f"bytes {self.begin:,} to {self.begin + PAGE_BYTES:,}" if self._fetch else count(len(self.lines), "line")
         self.query_one("#head", Panel).show([spread([(self.title_text, "head")], [(where, "dim")], width)])
         shown: list[Line] = []
         for line in self.lines:
-            shown += fold(line or " ", width)
+            text = line.lstrip(" ")
+            shown += fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
         self.query_one("#entry", Panel).show(shown)
         keys: Line = [("esc", "key"), (" closes  ", ""), ("y", "key"), (" copies all of it", "")]
         if self._fetch:

@@ -14,6 +14,7 @@ from bs4_console.core.errors import ConsoleError
 from bs4_console.core.log_detail import entry, spell_out
 from bs4_console.core.log_feed import LogFeed
 from bs4_console.core.log_jump import near, parse, resolve
+from bs4_console.core.log_moment import written_at
 from bs4_console.core.log_search import LogSearch, beside, edges_of
 from bs4_console.core.log_store import LogStore, Place, Repeats
 from bs4_console.core.log_text import clock_of, plain
@@ -23,6 +24,7 @@ from bs4_console.tui.views.run import short, sources
 from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail
 from bs4_console.tui.widgets.log_view import LogView
 from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.words import count
 
 if TYPE_CHECKING:
     from bs4_console.core.session import PodSession
@@ -244,7 +246,7 @@ class LogPane(Vertical):
             return []
         line: Line = [(" · ", "dim"), (f"find {self.view.find_text}", "accent")]
         if self.search is not None:
-            line += [(f" {self.search.total:,} lines{'' if self.search.finished else '…'}", "dim")]
+            line += [(f" {count(self.search.total, 'line')}{'' if self.search.finished else '…'}", "dim")]
         return line
 
     @on(LogView.Told)
@@ -324,6 +326,15 @@ class LogPane(Vertical):
 
         self._app.spawn(f"go in {self.run}", work(), self._failed)
 
+    async def time_here(self, begin: float, end: float) -> float | None:
+        """When the line pointed at was written, by the pod's clock; None when there is none."""
+        feed, number = self._feed, self.view.current
+        place = self._store.place(number) if number is not None else None
+        if feed is None or place is None:
+            return None
+        clock = next((c for c in self._clocks(number) if c is not None), None)
+        return await written_at(feed.pages, feed.streams[place[0]], f"{place[1]}:{place[2]}", clock, begin, end)
+
     def _clocks(self, number: int | None) -> Sequence[int | None]:
         if number is None:
             return []
@@ -332,7 +343,7 @@ class LogPane(Vertical):
     # -- finding
 
     def find(self, text: str, *, final: bool) -> None:
-        """Marks on every letter; on Enter goes to the nearest above, here or on the pod, and counts all."""
+        """Marks on every letter; on Enter goes to the nearest above, or else below, here or on the pod, and counts all."""
         view = self.view
         view.set_find(text)
         if not final:
@@ -340,7 +351,7 @@ class LogPane(Vertical):
         self._stop_counting()
         self.search = None
         if text and not view.find_back():
-            self._find_further(-1)  # first the way there, then the number of all: the two would share the pod's time
+            self._find_further(-1, turn=True)  # first the way there, then the number of all: the two would share the pod's time
         else:
             self._count_again()
 
@@ -350,7 +361,7 @@ class LogPane(Vertical):
         self.search = None
         if text and feed is not None:
             self.search = LogSearch(feed.pages, self._wanted_streams(), text, self.view.wanted)
-            self._counter = self._app.spawn(f"count in {self.run}", self.search.count(lambda: None))
+            self._counter = self._app.spawn(f"count in {self.run}", self.search.count(self.pulse))
 
     def _stop_counting(self) -> None:
         if self._counter is not None:
@@ -361,25 +372,34 @@ class LogPane(Vertical):
         if not self.view.next_match(direction):
             self._find_further(direction)
 
-    def _find_further(self, direction: int) -> None:
-        """Beyond what is held: the pod looks."""
+    def _find_further(self, direction: int, *, turn: bool = False) -> None:
+        """Beyond what is held: the pod looks. `turn`: where there is nothing, look the other way."""
         feed = self._feed
         if feed is None or (direction < 0 and feed.at_start) or (direction > 0 and feed.live and not feed.unread):
-            if self.search is None:
-                self._count_again()
-            self._app.say(f"{self.view.find_text} does not occur {'above' if direction < 0 else 'below'}.", severity="warning")
+            self._nothing(direction, turn=turn)
             return
         self._busy = "searching…"
-        self._app.spawn(f"find in {self.run}", self._seek(feed, direction), self._failed)
+        self._app.spawn(f"find in {self.run}", self._seek(feed, direction, turn=turn), self._failed)
 
-    async def _seek(self, feed: LogFeed, direction: int) -> None:
+    def _nothing(self, direction: int, *, turn: bool) -> None:
+        text, where = self.view.find_text, "above" if direction < 0 else "below"
+        if turn and self.view.next_match(-direction):
+            self._app.say(f"{text} does not occur {where}: this is the next one {'below' if direction < 0 else 'above'}.")
+        elif turn:
+            self._find_further(-direction)
+            return
+        else:
+            self._app.say(f"{text} does not occur {where}.", severity="warning")
+        if self.search is None:
+            self._count_again()
+
+    async def _seek(self, feed: LogFeed, direction: int, *, turn: bool) -> None:
         text = self.view.find_text
         edges, clocks = edges_of(self._store, len(feed.streams), direction)
         match = await LogSearch(feed.pages, feed.streams, text, self.view.wanted).nearest(edges, clocks, direction)
         self._busy = ""
         if match is None:
-            self._count_again()
-            self._app.say(f"{text} does not occur {'above' if direction < 0 else 'below'}.", severity="warning")
+            self._nothing(direction, turn=turn)
             return
         places = await beside(feed.pages, feed.streams, match, edges, clocks, direction)
         self.go_to(places, match.place)

@@ -144,14 +144,15 @@ class LogView(Widget, can_focus=True):
 
     def set_filter(self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None) -> None:
         """The line pointed at keeps its row: taking a filter away shows what surrounds the line that was found."""
+        self._settle()
         self._hold_anchor()
         self.filter_text = self.filter_text if text is None else text
         self.floor = self.floor if floor is None else floor
         self.fold = self.fold if fold is None else fold
-        self.lens.set(self.wanted)
+        self.lens.set(self.wanted, None if self.following else (self._anchor if self.spot is None else self.spot))
         self._remark()
         if not self.following and self.spot is not None:
-            self.lens.step(0.05)
+            self.lens.step()
             row = next((y for y, (number, *_) in enumerate(self._shown) if number == self.spot), 0)
             if len(self.lens):
                 self._anchor = self.lens.number(max(0, self.lens.position(self.spot) - row))
@@ -172,6 +173,7 @@ class LogView(Widget, can_focus=True):
         """Point at the next match below (or above) the line pointed at; False when none is held."""
         if self._find is None:
             return False
+        self._settle()
         found = self.lens.find(self._find, self._from(direction), direction)
         if found is None:
             return False
@@ -182,6 +184,7 @@ class LogView(Widget, can_focus=True):
         """Point at the newest match at or above the last line on the screen."""
         if self._find is None:
             return False
+        self._settle()
         bottom = min(self._top + self.size.height, len(self.lens))
         found = self.lens.find(self._find, bottom, -1)
         if found is None:
@@ -191,6 +194,7 @@ class LogView(Widget, can_focus=True):
 
     def toggle_follow(self) -> None:
         if self.following:
+            self._settle()
             self._pause()
         else:
             self.action_last()
@@ -204,6 +208,7 @@ class LogView(Widget, can_focus=True):
 
     def point_at(self, number: int) -> None:
         """Pause and point at a held line; the screen moves only when it is not on it."""
+        self._settle()
         if self.following:
             self._pause()
         self.spot = number
@@ -239,6 +244,7 @@ class LogView(Widget, can_focus=True):
         """Move the pointer; the screen goes along at its edges. Down from the last line follows again."""
         if not len(self.lens):
             return
+        self._settle()
         last = len(self.lens) - 1
         here = self._pointer()
         position = here + by
@@ -257,6 +263,7 @@ class LogView(Widget, can_focus=True):
         self.post_message(self.Told())
 
     def action_page(self, direction: int) -> None:
+        self._settle()
         self._go(self._top + direction * max(1, self.size.height - 2))
 
     def action_first(self) -> None:
@@ -285,10 +292,12 @@ class LogView(Widget, can_focus=True):
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         event.stop()
+        self._settle()
         self._go(self._top - WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
+        self._settle()
         self._go(self._top + WHEEL_LINES)
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
@@ -356,6 +365,11 @@ class LogView(Widget, can_focus=True):
         self.following, self._arrived = False, False
         self._paused_end = self.store.end
         self._hold_anchor()
+
+    def _settle(self) -> None:
+        """Positions move when old lines go: `_top` becomes that of the line which is on top of the screen now."""
+        if self._shown and len(self.lens):
+            self._top = min(self.lens.position(self._shown[0][0]), self._last_top())
 
     def _hold_anchor(self) -> None:
         if len(self.lens):

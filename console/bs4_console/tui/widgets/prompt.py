@@ -73,15 +73,19 @@ class Prompt(Vertical):
     class Left(Message):
         """Input to prompt: Esc."""
 
-    class Changed(Message):
+    # Siblings: a handler of a message gets those of its subclasses too, and Esc must not come as another letter behind itself.
+    class Said(Message):
         def __init__(self, kind: str, text: str) -> None:
             super().__init__()
             self.kind, self.text = kind, text
 
-    class Entered(Changed):
+    class Changed(Said):
+        """A letter more or less."""
+
+    class Entered(Said):
         """Enter."""
 
-    class Cancelled(Changed):
+    class Cancelled(Said):
         """Esc; `text` is what the prompt was opened with."""
 
     def __init__(self) -> None:

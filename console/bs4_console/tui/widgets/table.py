@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
@@ -52,6 +53,7 @@ class RowTable(ScrollView, can_focus=True):
         self.rows: list[Row] = []
         self._at: dict[tuple[str, str], int] = {}
         self._widths: list[tuple[Column, int]] = []
+        self._fitted: tuple[int, str] | None = None
         self.mark = ""
         """The column that the rows are sorted by, `-` in front when turned round; empty for the usual order."""
 
@@ -66,7 +68,10 @@ class RowTable(ScrollView, can_focus=True):
 
     def show(self, rows: Sequence[Row]) -> None:
         """The rows as they are now; repaints what differs."""
-        before, widths = self.rows, self._widths
+        before, widths, fitted = self.rows, self._widths, (self.size.width, self.mark)
+        if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
+            return  # of thousands of rows mostly none is another
+        self._fitted = fitted
         index = self.index
         self.rows = list(rows)
         self._at = {row.key: i for i, row in enumerate(self.rows)}
@@ -116,12 +121,16 @@ class RowTable(ScrollView, can_focus=True):
             self.scroll_to(y=self.index - height + 1, animate=False)
 
     def _fit(self, width: int) -> list[tuple[Column, int]]:
-        """Columns that fit, with widths: each as wide as its content up to its most, the least important ones dropped until the last
-        column keeps a readable rest."""
+        """Columns that fit, with widths: each as wide as its content up to its most, the more important ones first; the one that takes
+        the rest keeps at least a readable rest."""
         sizes = {c.id: self._natural(c) for c in self._columns}
-        kept = sorted(self._columns, key=lambda c: -c.importance)
-        while len(kept) > 1 and sum((sizes[c.id] if c.most else min(sizes[c.id], c.least)) + GAP for c in kept) - GAP > width:
-            kept.pop()
+        kept: list[Column] = []
+        room = width
+        for column in sorted(self._columns, key=lambda c: -c.importance):
+            wide = sizes[column.id] if column.most else min(sizes[column.id], column.least)
+            if not kept or wide + GAP <= room:
+                kept.append(column)
+                room -= wide + (GAP if len(kept) > 1 else 0)
         taken = sum(sizes[c.id] + GAP for c in kept if c.most)
         return [(c, sizes[c.id] if c.most else max(0, width - taken)) for c in self._columns if c in kept]
 

@@ -1,0 +1,118 @@
+"""What a part of a checkpoint must hold beside its marker: a marker says that the writer came to its end, not that the bytes are there.
+
+Nothing is loaded and no pickle is opened: names, sizes and the headers that formats put at the front of their files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+_SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
+#: DCP's `.metadata` of a large model is some MB; more than this is not read to look for names.
+_METADATA_MOST = 64 * 1024 * 1024
+_HEADER_MOST = 64 * 1024 * 1024
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_INDEX = "model.safetensors.index.json"
+
+
+def wanting(part: str, directory: Path) -> str:
+    """What is missing in a part whose markers are there, as a phrase; "" when its files say that it can be loaded.
+
+    `part`: trainer, orchestrator, broadcast, weights; others have no known content. OSError as the disk gives it, but for files that
+    vanish meanwhile, which are missing.
+    """
+    look = {"trainer": _shards, "orchestrator": _progress, "broadcast": _weights, "weights": _weights}.get(part)
+    return "" if look is None else look(directory)
+
+
+def _shards(directory: Path) -> str:
+    """DCP names every shard in `.metadata` (a pickle, which is searched and not opened)."""
+    found = {entry.name: _size(entry) for entry in _listed(directory) if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape"))}
+    metadata = directory / ".metadata"
+    size = _size(metadata)
+    if not size:
+        return ".metadata is empty"
+    if not found:
+        return "no shard (.distcp) beside .metadata"
+    if empty := sorted(name for name, size in found.items() if not size):
+        return f"{empty[0]} is empty"
+    named = {match.decode() for match in _SHARD.findall(_read(metadata))} if size <= _METADATA_MOST else set()
+    lost = sorted(named - set(found))
+    return f"{lost[0]} is named in .metadata and not there" if lost else ""
+
+
+def _progress(directory: Path) -> str:
+    return "" if _size(directory / "progress.pt") else "progress.pt is empty"
+
+
+def _weights(directory: Path) -> str:
+    """A model or an adapter: at least one file of weights, none empty, each safetensors file as long as its own header says."""
+    files = [path for path in _below(directory) if path.suffix in _WEIGHTS]
+    if not files:
+        return "no weights"
+    for path in files:
+        if not _size(path):
+            return f"{path.name} is empty"
+        if path.suffix == ".safetensors" and (short := _short(path)):
+            return short
+    present = {path.name for path in files}
+    lost = sorted(set(_indexed(directory / _INDEX)) - present)
+    return f"{lost[0]} is named in {_INDEX} and not there" if lost else ""
+
+
+def _short(path: Path) -> str:
+    """safetensors: 8 bytes of length (little endian), a JSON header with the offsets of every tensor, the tensors."""
+    size = _size(path) or 0
+    try:
+        with path.open("rb") as handle:
+            length = int.from_bytes(handle.read(8), "little")
+            if not 2 <= length <= min(size - 8, _HEADER_MOST):
+                return f"{path.name} is cut off in its header"
+            header = json.loads(handle.read(length))
+        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+    except FileNotFoundError:
+        return f"{path.name} vanished"
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return f"{path.name} has no readable header"
+    end = 8 + length + max(ends, default=0)
+    return "" if size >= end else f"{path.name} has {size} of {end} bytes"
+
+
+def _indexed(index: Path) -> list[str]:
+    raw = _read(index)
+    try:
+        names = json.loads(raw)["weight_map"].values() if raw else ()
+        return [str(name) for name in names]
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return [f"a readable {_INDEX}"]
+
+
+def _below(directory: Path) -> list[Path]:
+    """Files here and one directory down (2026-01 puts adapters into `lora_adapters/`)."""
+    found: list[Path] = []
+    for path in _listed(directory):
+        found += [path] if path.is_file() else _listed(path) if path.is_dir() else []
+    return found
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,335 @@
+"""The disk guard: carries out the standing orders of this pod's runs, and says when it cannot.
+
+Nothing here is loaded before the first order. It frees only what an order of the user lets go, only what was moved aside first, and never
+one of the two newest complete sets; when it is not sure, it frees nothing and the journal says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.actions import Actions
+from bs4_agent.book import Book
+from bs4_agent.checkpoints import removal
+from bs4_agent.checkpoints.forecast import Forecast, forecast
+from bs4_agent.checkpoints.holds import alone, holder
+from bs4_agent.checkpoints.orders import Order
+from bs4_agent.checkpoints.readers import readers
+from bs4_agent.checkpoints.report import shape
+from bs4_agent.checkpoints.rotation import Decision, OwnCleaning, decide
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.detect.detectors.words import size
+from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull
+from bs4_agent.pod import Pod
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.places import overlapping
+from bs4_agent.telemetry.host import disk_usage
+
+#: Seconds between two looks at a run that trains, and at one that does not.
+LOOK_S, RESTING_S = 5.0, 60.0
+#: Saves that come fast are looked at four times each, but never more often than this.
+HURRIED_S = 0.1
+#: While nobody knows yet how fast they come. A look at a run without checkpoints costs less than a millisecond.
+YOUNG_S, YOUNG_LOOK_S = 300.0, 0.5
+#: After a rotation that failed.
+RETRY_S = 60.0
+#: A save needs its size and a little: metadata, logs that grow meanwhile.
+MARGIN = 1.1
+#: Steps of one rotation; what is left comes with the next look.
+_MOST = 50
+
+_NOT_QUIET = "not yet known to be quiet"
+
+#: (entries, bytes, newest mtime in ns) of all files and directories of a step.
+_Print = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class _Look:
+    run: Run
+    order: Order
+    sets: list[StepSet]
+    free: int
+    need: int
+    """Bytes that the next save (or the rest of the one under way) still takes."""
+    forecast: Forecast
+
+    @property
+    def emergency(self) -> bool:
+        return self.free < self.need
+
+
+class Guard:
+    """`run` until stopped, on a thread of its own; `wake` when an order has changed."""
+
+    def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
+        self._pod, self._book, self._actions = pod, book, actions
+        self._woken = threading.Event()
+        self._prints: dict[tuple[str, int], tuple[_Print, float, int]] = {}
+        self._rounds = 0
+        self._not_before: dict[str, float] = {}
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._woken.wait(self.round())
+            self._woken.clear()
+
+    def finish(self) -> None:
+        """What was begun and not ended: an earlier life of the agent was killed, or the journal was full for a moment."""
+        for action in self._book.ledger.unfinished("rotate"):
+            trashes = [Path(place) for place in action.body.get("trash", ())]
+            if any((place / action.key).exists() for place in trashes):
+                self._free(action.key, action.run, trashes)
+            else:
+                self._event(action.key, action.run, "interrupted", detail="it ended before anything was moved")
+
+    def round(self) -> float | None:
+        """One look at every run with an order. Seconds until the next one, None while there is no order."""
+        pause = None
+        self._rounds += 1
+        with contextlib.suppress(SpoolFull):
+            self.finish()
+        for run, record in list(self._book.ledger.orders.items()):
+            order = Order.of(record)
+            if order is None:
+                continue
+            try:
+                wait = self._look_after(run, order)
+            except SpoolFull:
+                wait = LOOK_S  # an intent that cannot be written is not acted upon
+            except AgentError as error:
+                self._say(run, "refused", error.message)
+                wait = RETRY_S
+            except OSError as error:
+                self._say(run, "refused", f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at the disk.")
+                wait = RETRY_S
+            pause = wait if pause is None else min(pause, wait)
+        return pause
+
+    def _look_after(self, name: str, order: Order) -> float:
+        run = self._pod.runs.get(name)
+        look = self._look(run, order)
+        pause = self._pause(look)
+        self._observe(look)
+        own = self._own_cleaning(run, look.sets)
+        decision = Decision()
+        if own is not None:
+            decision = decide(look.sets, order, own, verify, lambda one: self._busy(name, one, pause), emergency=look.emergency)
+        if decision.refused:
+            self._say(name, "refused", f"{decision.refused}. Nothing is freed; look at those checkpoints.")
+        trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
+        freed = trying and self._rotate(look, decision)
+        coming = _NOT_QUIET in decision.spared.values()
+        # What will go with this look or the next is no plight.
+        if not decision.refused and not coming and freed == trying:
+            self._tell(self._look(run, order) if freed else look, decision)
+        return min(pause, LOOK_S) if coming else pause
+
+    def _tell(self, look: _Look, decision: Decision) -> None:
+        name = look.run.name
+        said = self._book.ledger.guard.get(name)
+        if look.emergency:
+            self._say(name, "emergency", _plight(look, decision))
+        elif said is not None and said["event"] != "relieved":
+            self._say(name, "relieved", f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}")
+
+    def _look(self, run: Run, order: Order) -> _Look:
+        trainer = self._pod.runs.trainer(run)
+        sets = step_sets(trainer, run.spec)
+        usage = disk_usage(trainer.layout(run.spec).trainer_checkpoints)
+        if usage["free"] is None:
+            raise Refused(f"The disk of {run.name}'s checkpoints does not answer, so nothing is freed there; look at the mount.")
+        form = shape(trainer, run.spec, tuple(run.attempt.argv) if run.attempt else ())
+        seen = forecast(
+            sets, usage["free"], limits=form.limits(order), interval=form.interval, goal=form.goal, live=run.live,
+            step_s=self._pod.follower.recent(run.name).median_step_s(),
+        )  # fmt: skip
+        newest = max((one.step for one in sets if one.complete), default=None)
+        begun = sum(one.bytes for one in sets if newest is not None and one.step > newest and one.checkpoint)
+        need = max(0, int(MARGIN * (seen.set_bytes or 0)) - begun) if run.live else 0
+        return _Look(run, order, sets, usage["free"], need, seen)
+
+    def _pause(self, look: _Look) -> float:
+        """Four looks between two saves, as soon as it is known how far apart they are: in a real run that is LOOK_S."""
+        attempt, every = look.run.attempt, look.forecast.every_s
+        if not look.run.live or attempt is None:
+            return RESTING_S
+        if every is not None:
+            return min(LOOK_S, max(HURRIED_S, every / 4))
+        return YOUNG_LOOK_S if time.monotonic() - attempt.started_m < YOUNG_S else LOOK_S
+
+    def _own_cleaning(self, run: Run, sets: list[StepSet]) -> OwnCleaning | None:
+        """What the trainer deletes itself. None before its first step: it may be about to read any of its checkpoints. Refused where it
+        cannot be known."""
+        attempt = run.attempt
+        if attempt is None or not run.live:
+            return OwnCleaning(None)
+        for other in self._pod.runs.all():
+            trainer, theirs = self._pod.runs.trainer(run), self._pod.runs.trainer(other)
+            if other is not run and other.live and (both := overlapping(trainer.layout(run.spec), theirs.layout(other.spec))):
+                raise Refused(f"{run.name} and {other.name} both write to {both}, so nothing is freed there; stop one of them.")
+        saved = [one.step for one in sets if "trainer" in one.parts and one.parts["trainer"].whole and _since(one, attempt.started_t)]
+        if not saved and self._pod.follower.recent(run.name, attempt.number).side("trainer").last_step is None:
+            return None
+        form = shape(self._pod.runs.trainer(run), run.spec, tuple(attempt.argv))
+        if not form.known:
+            raise Refused(f"The config of {run.name} cannot be read, so it is not known what its trainer deletes itself; nothing is freed.")
+        return OwnCleaning(form.own_keep, sorted(saved), form.own_roots)
+
+    def _busy(self, run: str, one: StepSet, pause: float) -> str:
+        """Why a step is left alone for now."""
+        try:
+            removal.moves(self._pod.runs, self._pod.runs.get(run), [one])
+        except Refused as error:
+            return error.message
+        if by := holder(self._pod.runs.home, run, one.step):
+            return f"held by {by}"
+        quiet = self._quiet_s(run, one)
+        return "" if quiet > 0.0 and quiet >= min(pause, LOOK_S) * 0.9 else _NOT_QUIET
+
+    def _observe(self, look: _Look) -> None:
+        """Begin to watch the sets that will be let go next, so that they are known to be quiet when their turn comes."""
+        there = {one.step for one in look.sets}
+        self._prints = {key: seen for key, seen in self._prints.items() if key[0] != look.run.name or key[1] in there}
+        for one in complete_sets(look.sets)[1 : look.order.last + 2]:
+            self._quiet_s(look.run.name, one)
+
+    def _quiet_s(self, run: str, one: StepSet) -> float:
+        """For how long a step is known not to have changed; 0 when an earlier look did not see it as it is."""
+        now, seen = time.monotonic(), _print(one)
+        known = self._prints.get((run, one.step))
+        if known is None or known[0] != seen:
+            known = self._prints[run, one.step] = seen, now, self._rounds
+        return 0.0 if known[2] == self._rounds else now - known[1]
+
+    def _rotate(self, look: _Look, decision: Decision) -> bool:
+        run, home = look.run, self._pod.runs.home
+        chosen = list(decision.free[:_MOST])
+        used = readers([path.resolve() for one in chosen for path in one.directories], self._pod.table.snapshot(1.0))
+        chosen = [one for one in chosen if not any(path.resolve() in used for path in one.directories)]
+        with ExitStack() as locks:
+            chosen = [one for one in chosen if not locks.enter_context(alone(home, run.name, one.step))]
+            wanted = removal.moves(self._pod.runs, run, chosen)
+            if not wanted:
+                return False
+            trashes = list(dict.fromkeys(one.trash for one in wanted))
+            body = {
+                "kind": "rotate", "run": run.name, "order": {"last": look.order.last, "at_least": look.order.at_least},
+                "emergency": look.emergency, "steps": [one.step for one in chosen], "kept": list(decision.kept),
+                "trash": [str(place) for place in trashes],
+            }  # fmt: skip
+            titles = [
+                {"title": f"Move {_steps(chosen)} aside", "command": f"mv {shlex.join(str(one.source) for one in wanted)} {trashes[0]}/"},
+                {"title": "Free what was moved aside for good", "command": ""},
+            ]
+            who = f"keep-last {look.order.last} by {look.order.who}"
+            try:
+                key = self._actions.own(run.name, who, body, titles, lambda key: self._move(key, run.name, wanted, chosen))
+            except Busy:
+                return False  # a person or a playbook is at this run: that comes first
+        for one in chosen:
+            self._prints.pop((run.name, one.step), None)
+        if not key or not self._free(key, run.name, trashes):
+            self._not_before[run.name] = time.monotonic() + RETRY_S
+            return False
+        return True
+
+    def _move(self, key: str, run: str, wanted: list[removal.Move], chosen: list[StepSet]) -> None:
+        self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
+        removal.move(wanted, key)
+        self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
+
+    def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
+        """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a minute."""
+        try:
+            command = f"rm -r {shlex.join(str(place / key) for place in trashes)}"
+            self._event(key, run, "intent", sync=True, step=1, command=command)
+            freed = removal.free(trashes, key)
+            self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
+            steps = self._book.ledger.actions[key].body.get("steps", [])
+            left = _free_bytes(trashes)
+            said = f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} {', '.join(map(str, steps))}"
+            self._event(key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left})
+        except SpoolFull:
+            return False  # left as it is: the next life, or the next rotation's trash, finishes it
+        except AgentError as error:
+            self._event(key, run, "failed", detail=error.message, result={"error": error.type})
+            return False
+        return True
+
+    def _event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: object) -> None:
+        self._book("action", sync=sync, action=key, run=run, event=event, **fields)
+
+    def _say(self, run: str, event: str, detail: str) -> None:
+        """Once a change; numbers that move on alone are none."""
+        before: Mapping[str, object] = self._book.ledger.guard.get(run) or {}
+        if (before.get("event"), _words(str(before.get("detail", "")))) == (event, _words(detail)):
+            return
+        try:
+            self._book("guard", run=run, event=event, detail=detail)
+        except SpoolFull:
+            return
+
+
+def _since(one: StepSet, started_t: float) -> bool:
+    return one.parts["trainer"].t >= started_t
+
+
+def _print(one: StepSet) -> _Print:
+    """Deleting changes the directories' own times, writing the files'."""
+    entries, total, newest = 0, 0, 0
+    pending = [str(path) for path in one.directories]
+    while pending:
+        directory = pending.pop()
+        try:
+            newest = max(newest, os.stat(directory).st_mtime_ns)  # noqa: PTH116  a Path an entry would double the cost
+            with os.scandir(directory) as found:
+                for entry in found:
+                    entries += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    total, newest = total + status.st_size, max(newest, status.st_mtime_ns)
+        except FileNotFoundError:
+            entries += 1_000_000  # it is going away: nothing like what it was
+    return entries, total, newest
+
+
+def _plight(look: _Look, decision: Decision) -> str:
+    """What an emergency says: what is missing, what is in the way, what would help."""
+    text = f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}."
+    if decision.kept:
+        text += f" Complete sets that must stay: {', '.join(map(str, sorted(decision.kept)))}."
+    sizes = {one.step: one.bytes for one in look.sets}
+    reasons = [f"step {step} ({size(sizes[step])}): {why}" for step, why in sorted(decision.spared.items()) if why != _NOT_QUIET]
+    if reasons:
+        text += f" Left alone: {'; '.join(reasons[:6])}."
+    if look.order.at_least > 2 and len(complete_sets(look.sets)) > 2:
+        text += f" `checkpoints keep --last {look.order.last} --at-least 2` would let more go."
+    return text + " A larger disk or fewer parts kept would help; the run will fail at its next save otherwise."
+
+
+def _steps(sets: list[StepSet]) -> str:
+    numbers = [str(one.step) for one in sets]
+    shown = numbers if len(numbers) <= 6 else [*numbers[:5], f"{len(numbers) - 5} more"]
+    return f"step{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
+
+
+def _free_bytes(places: list[Path]) -> int | None:
+    return disk_usage(places[0])["free"] if places else None
+
+
+def _words(text: str) -> str:
+    return "".join(letter for letter in text if not letter.isdigit() and letter != ".")

@@ -1,0 +1,49 @@
+"""Which processes have files of a directory open or mapped: somebody loads them, copies them, or writes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+
+def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
+    """Directory -> a pid of `processes` that has something below it open or mapped; directories that nobody uses are left out.
+
+    Weights are mapped with their descriptor closed, so both are looked at. Costs some milliseconds a hundred processes: for the moment
+    before something is moved, not for every look. Processes of other users hide both.
+    """
+    wanted = {f"{directory}/": directory for directory in directories}
+    found: dict[Path, int] = {}
+    for pid in processes:
+        if pid == os.getpid() or not wanted:
+            continue
+        used = _open_below(pid, wanted) | _mapped_below(pid, wanted)
+        for prefix in used:
+            found.setdefault(wanted[prefix], pid)
+    return found
+
+
+def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path an entry would double the cost
+    except OSError:
+        return set()
+    found: set[str] = set()
+    for descriptor in descriptors:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}") + "/"  # noqa: PTH115  as above
+        except OSError:
+            continue
+        found.update(prefix for prefix in wanted if target.startswith(prefix))
+    return found
+
+
+def _mapped_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as handle:
+            maps = handle.read()
+    except OSError:
+        return set()
+    return {prefix for prefix in wanted if b" " + os.fsencode(prefix) in maps}

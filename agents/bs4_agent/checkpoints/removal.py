@@ -1,0 +1,107 @@
+"""Aside and then gone: how a rotation takes steps away. One rename each, below names that no trainer looks at, and only then deletion."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.sets import StepSet
+from bs4_agent.errors import Refused, StepFailed
+from bs4_agent.paths import storage
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.trash import below, own_path, rename
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step directory (`source`, links resolved) and the trash on its own filesystem that it goes to, under `name`."""
+
+    step: int
+    source: Path
+    trash: Path
+    name: Path
+
+
+def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
+    """Where each directory of `sets` would go. Refused for what is not the run's own, is a link, or is a mount."""
+    output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
+    found = []
+    for one in sets:
+        for directory in one.directories:
+            source = own_path(runs, run, directory)
+            found.append(Move(one.step, source, _trash(source, output_dir, run.name), below(directory, output_dir)))
+    return found
+
+
+def _trash(source: Path, output_dir: Path, run: str) -> Path:
+    """Beside output_dir, or beside the tree itself where that is another filesystem (a checkpoint directory on a disk of its own)."""
+    device = source.lstat().st_dev
+    for base in (storage(output_dir, run), storage(source.parent, run)):
+        if _device(base) == device:
+            return base / "trash"
+    raise Refused(f"{source} is a filesystem of its own, so it cannot be moved aside by a rename; free it by hand.")
+
+
+def _device(path: Path) -> int:
+    return next(place for place in (path, *path.parents) if place.exists()).stat().st_dev
+
+
+def move(wanted: Sequence[Move], key: str) -> None:
+    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays aside and is freed with the action."""
+    for one in wanted:
+        target = one.trash / key / one.name
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            rename(one.source, target)
+        except FileNotFoundError:
+            continue  # its own trainer was faster
+        except OSError as error:
+            raise StepFailed(f"{one.source} could not be moved to {target} ({error.strerror}); it was left where it is.") from error
+
+
+def free(trashes: Sequence[Path], key: str) -> int:
+    """Delete for good what `key` has moved aside, and return the bytes that this freed. Can be repeated. StepFailed as the disk says."""
+    if len(key) != 26:
+        raise Refused(f"{key!r} is no action's key; nothing was deleted.")
+    freed = 0
+    for trash in trashes:
+        if trash.name != "trash" or trash.parent.parent.name != ".bs4":
+            raise Refused(f"{trash} is no trash of a run; nothing was deleted there.")
+        try:
+            freed += _remove(trash / key)
+        except OSError as error:
+            raise StepFailed(f"{trash / key} could not be deleted ({error.strerror}); delete it by hand.") from error
+    return freed
+
+
+def _remove(directory: Path) -> int:
+    """Bytes of the files that had no other name. Links are removed and never followed. (shutil would bring three decompressors along.)"""
+    freed = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    freed += _remove(path)
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                path.unlink(missing_ok=True)
+                freed += status.st_size if status.st_nlink == 1 else 0
+        directory.rmdir()
+    except FileNotFoundError:
+        pass  # two lives of the agent may be at it for a moment
+    return freed
+
+
+def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
+    """The directories as an intent names them."""
+    sizes = {part.path.resolve(): part.bytes for one in sets for part in one.parts.values()}
+
+    def of(source: Path) -> int:
+        return sum(size for path, size in sizes.items() if source == path or source in path.parents)
+
+    return [{"path": str(one.source), "bytes": of(one.source)} for one in wanted]

@@ -1,0 +1,157 @@
+"""The checkpoints of one run as data: the same code over a pod and over finished files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.checkpoints.forecast import Limits, forecast
+from bs4_agent.checkpoints.orders import Order
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
+from bs4_agent.detect import around
+from bs4_agent.errors import BadRequest
+from bs4_agent.telemetry.host import disk_usage
+from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+
+if TYPE_CHECKING:
+    from bs4_agent.pod import Pod
+
+#: Sets in one answer: a frame's header holds 64 KiB, a set with four parts takes about 1 KiB.
+_PAGE = 40
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a run saves, by its settings. `known`: whether the trainer's could be read at all."""
+
+    known: bool
+    interval: int | None
+    goal: int | None
+    own_keep: int | None
+    own_roots: frozenset[str]
+    own_parts: frozenset[str]
+
+    def limits(self, order: Order | None) -> Limits:
+        keep, milestones = (order.last, order.milestones) if order else (None, 0)
+        return Limits(keep, milestones, self.own_keep, self.own_parts)
+
+
+def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
+    """From the settings of this start, or from the configs that its launcher resolved."""
+    layout = trainer.layout(spec)
+    flat = around.flat_settings(spec, argv)
+    if flat is None:
+        # 2026-01 writes down the orchestrator's settings only, and it is the trainer that deletes.
+        written = around.of_files(spec, layout)[0] or {}
+        flat = written if any(key.startswith("trainer.") for key in written) else None
+    cleaned = {str(root) for root in (layout.trainer_checkpoints, layout.weights) if root is not None}
+    parts = {rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned}
+    parts |= {"weights"} if layout.weights is not None else set()
+    found = flat or {}
+    return Shape(
+        known=flat is not None,
+        interval=_count(found, "ckpt.interval", "trainer.ckpt.interval"),
+        goal=_count(found, "max_steps", "trainer.max_steps", "orchestrator.max_steps"),
+        own_keep=_count(found, "ckpt.keep_last", "trainer.ckpt.keep_last"),
+        own_roots=frozenset(cleaned),
+        own_parts=frozenset(parts),
+    )
+
+
+def report(
+    trainer: Trainer,
+    spec: LaunchSpec,
+    *,
+    argv: tuple[str, ...] = (),
+    order: Order | None = None,
+    live: bool = False,
+    step_s: float | None = None,
+) -> dict[str, Any]:
+    """`run`, `trainer`, `output_dir`, `checkpoints` (newest last), `resumable` (the newest complete step), `loose` (weights and broadcasts
+    of other steps), `disk`, `forecast`, `order`, `config`. Sizes in bytes, times as wall seconds, unknown is None.
+    """
+    sets = step_sets(trainer, spec)
+    layout = trainer.layout(spec)
+    form = shape(trainer, spec, argv)
+    usage = disk_usage(layout.trainer_checkpoints)
+    seen = forecast(
+        sets, usage["free"], limits=form.limits(order), interval=form.interval, step_s=step_s, goal=form.goal, live=live
+    )  # fmt: skip
+    loose = [one for one in sets if not one.checkpoint]
+    whole = complete_sets(sets)
+    return {
+        "run": spec.run,
+        "trainer": trainer.id,
+        "output_dir": str(spec.output_dir),
+        "live": live,
+        "checkpoints": [as_dict(one) for one in sets if one.checkpoint],
+        "resumable": whole[0].step if whole else None,
+        "loose": {"steps": len(loose), "bytes": sum(one.bytes for one in loose)},
+        "disk": usage,
+        "forecast": seen.as_dict(),
+        "order": None if order is None else {"last": order.last, "at_least": order.at_least, "milestones": order.milestones},
+        "trainer_keeps": form.own_keep,
+        "config": _config(spec, layout),
+    }
+
+
+def as_dict(one: StepSet) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "complete": one.complete,
+        "missing": dict(one.missing),
+        "parts": [
+            {"name": part.name, "path": str(part.path), "bytes": part.bytes, "complete": part.whole, "why": part.why}
+            for part in one.parts.values()
+        ],
+        "bytes": one.bytes,
+        "t": one.t or None,
+        "age_s": round(max(0.0, time.time() - one.t), 1) if one.t else None,
+    }
+
+
+def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The query `checkpoints`/`list` {`run`, `after` (step)}: `report` of a run of this pod, by pages; `next` is the rest's arguments."""
+    if op != "list":
+        raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")
+    after = arguments.get("after", -1)
+    if type(after) is not int:
+        raise BadRequest("list takes `after`, a step.")
+    run = pod.runs.get(str(arguments.get("run")))
+    trainer, attempt = pod.runs.trainer(run), run.attempt
+    view = pod.book.ledger
+    found = report(
+        trainer,
+        run.spec,
+        argv=tuple(attempt.argv) if attempt is not None else (),
+        order=Order.of(view.orders.get(run.name)),
+        live=run.live,
+        step_s=pod.follower.recent(run.name).median_step_s(),
+    )
+    said = view.guard.get(run.name)
+    found["guard"] = None if said is None else {key: said.get(key) for key in ("event", "detail", "t")}
+    rest = [one for one in found["checkpoints"] if one["step"] > after]
+    found["checkpoints"] = rest[:_PAGE]
+    found["next"] = {"run": run.name, "after": rest[_PAGE - 1]["step"]} if len(rest) > _PAGE else None
+    return found
+
+
+def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
+    """The configs without which nobody knows what to resume: as given, and as the launcher resolved them."""
+    places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
+    configs = layout.run_dir / "configs"
+    places += sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
+    return [{"path": str(path), "present": path.is_file()} for path in places]
+
+
+def _count(flat: Mapping[str, Any], *keys: str) -> int | None:
+    for key in keys:
+        value = flat.get(key)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None

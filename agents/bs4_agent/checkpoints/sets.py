@@ -1,0 +1,115 @@
+"""Everything on disk that belongs to one step: what a resume needs, and the weights and broadcasts that lie around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.checkpoints.content import wanting
+from bs4_agent.checkpoints.inventory import inventory, measure, step_directories
+from bs4_agent.trainers.base import LaunchSpec, PartRule, Trainer
+
+#: Parts of a step of which there is one between two checkpoints too: alone they are no checkpoint that somebody began.
+LOOSE = frozenset({"broadcast", "weights"})
+#: Last-written marker of a part that a generation does not need for a resume.
+_MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a step. `why`: why it does not count, "" when it is whole. `t`: wall second of its newest file."""
+
+    name: str
+    path: Path
+    bytes: int
+    t: float
+    why: str
+
+    @property
+    def whole(self) -> bool:
+        return not self.why
+
+
+@dataclass(frozen=True)
+class StepSet:
+    """`complete`: a resume of its generation can start from it. `missing` names the parts that are needed and not there whole, with the
+    reason. `directories` are the step directories themselves, each once: what is moved is these."""
+
+    step: int
+    complete: bool
+    parts: Mapping[str, Part]
+    missing: Mapping[str, str]
+    directories: Sequence[Path]
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.bytes for part in self.parts.values())
+
+    @property
+    def t(self) -> float:
+        """Wall second at which it was finished, or last written to; 0 while it holds nothing."""
+        return max((part.t for part in self.parts.values()), default=0.0)
+
+    @property
+    def checkpoint(self) -> bool:
+        """Whether somebody began to save it, and not only to publish its weights."""
+        return self.complete or not LOOSE.issuperset(self.parts) or not self.parts
+
+
+def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
+    """Every step of the run that has anything on disk, oldest first."""
+    rules = {rule.name: rule for rule in trainer.parts(spec)}
+    known = {c.step: c for c in inventory(trainer, spec)}
+    extra = {name: step_directories(root) for name, root in _extra(trainer, spec, rules.values()).items()}
+    found = []
+    for step in sorted({*known, *(step for steps in extra.values() for step in steps)}):
+        checkpoint = known.get(step)
+        parts: dict[str, Part] = {}
+        directories: list[Path] = []
+        missing: dict[str, str] = {}
+        if checkpoint is not None:
+            parts = {name: _part(name, path, rules[name].markers) for name, path in checkpoint.parts.items()}
+            directories = list(checkpoint.directories.values())
+            missing = {name: checkpoint.lacking.get(name, "not there") for name in checkpoint.missing}
+        else:
+            missing = {rule.name: "not there" for rule in rules.values() if rule.required}
+        for name, steps in extra.items():
+            if step in steps:
+                parts[name] = _part(name, steps[step], _MARKERS[name])
+                directories.append(steps[step])
+        found.append(StepSet(step, not missing, parts, missing, directories))
+    return found
+
+
+def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
+    """The resumable ones, newest first."""
+    return sorted((one for one in sets if one.complete), key=lambda one: -one.step)
+
+
+def verify(one: StepSet) -> str:
+    """Why a set that counts as complete cannot be relied on, "" when it can: its files are looked at again, nothing is remembered."""
+    if not one.complete:
+        name, why = next(iter(one.missing.items()))
+        return f"{name}: {why}"
+    for part in one.parts.values():
+        if not part.path.is_dir():
+            return f"{part.name}: gone"
+        if part.name not in LOOSE or part.whole:
+            absent = [marker for marker in _MARKERS.get(part.name, ()) if not (part.path / marker).exists()]
+            if why := f"no {absent[0]}" if absent else wanting(part.name, part.path):
+                return f"{part.name}: {why}"
+    return ""
+
+
+def _part(name: str, path: Path, markers: Sequence[str]) -> Part:
+    size, t, why = measure(name, path, markers)
+    return Part(name, path, size, t, why)
+
+
+def _extra(trainer: Trainer, spec: LaunchSpec, rules: Iterable[PartRule]) -> dict[str, Path]:
+    """Where weights and broadcasts lie that are no part of this generation's checkpoints."""
+    layout = trainer.layout(spec)
+    ruled = {rule.name for rule in rules}
+    roots = {"broadcast": layout.broadcasts, "weights": layout.weights}
+    return {name: root for name, root in roots.items() if root is not None and name not in ruled}

@@ -1,0 +1,79 @@
+"""Whose the lines without a header are that follow a record which announces somebody's words: a completion may quote any traceback.
+
+In a plain log nothing marks where a record of several lines ends. A line that announces words (`Completion: ...`, or anything that ends in
+a colon) at a level that reports no failure may be followed by the words; it may also be the last thing that a dying process said before its
+own traceback. The two look the same until the next header: a process that goes on as before was quoting. Until then such lines count for
+nothing, at most for `WAIT_S`; where no header comes any more they were the process's own.
+
+JSON logs need none of this: a record is a line there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_agent.trainers.base import LogLine
+
+#: Records at these levels do not report a failure: what they quote over several lines is theirs.
+CALM = frozenset({"TRACE", "DEBUG", "INFO", "SUCCESS"})
+#: Whoever writes at one of these goes on; ERROR and CRITICAL come at the end.
+_GOES_ON = CALM | {"WARNING"}
+#: Programs that print what models say, one program a log: in others (a server's, the launcher's) the next header may be anybody's.
+_WRITERS = ("orchestrator", "env")
+_ANNOUNCES = re.compile(
+    r"(?i)(?:\w{1,20} ){0,3}(?:model )?(?:completion|prompt|response|answer|transcript|sample|example|rollout|conversation|trajectory)s?"
+    r"(?: [\w#/.-]{1,20}){0,2}:(?:\s|$)"
+)
+#: Of a record that goes on for longer the rest is taken for what it looks like.
+MOST_LINES = 200
+#: Seconds that a live log is waited for.
+WAIT_S = 30.0
+
+
+@dataclass
+class Quotes:
+    """The state of one log. `held`: lines that wait for the next header, as whoever feeds the log wants them back."""
+
+    announced: LogLine | None = None
+    line: int = 0
+    """Number of the header that counts now."""
+    held: list[tuple[Any, ...]] = field(default_factory=list)
+    since_m: float = 0.0
+
+    def header(self, line: LogLine, number: int, source: str) -> None:
+        """A line with a header came."""
+        if number < self.line or not source.startswith(_WRITERS):
+            return
+        text = line.text
+        calm = line.level in CALM and "\n" not in text
+        self.announced = line if calm and (text.rstrip().endswith(":") or _ANNOUNCES.match(text) is not None) else None
+        self.line = number
+
+    def may_be(self, line: LogLine, number: int) -> bool:
+        """Whether a line may be a part of what was announced. One that names its own writer is that writer's."""
+        return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
+
+    def hold(self, number: int, now_m: float, *more: Any) -> None:
+        self.since_m = now_m if not self.held else self.since_m
+        self.held.append((number, *more))
+
+    def decide(self, line: LogLine | None, take: Callable[..., None]) -> None:
+        """The next header came (None: none came, and it was long enough): `take(level, logger, *held)` for each line that waited."""
+        record = self.announced
+        quoted = record is not None and line is not None and line.level in _GOES_ON
+        held, self.held = self.held, []
+        for item in held:
+            take(record.level if quoted and record else "", record.logger if quoted and record else "", *item)
+
+
+def headless(line: LogLine) -> bool:
+    """Whether nothing in a line says who wrote it, or when."""
+    return not line.level and line.rank is None and line.clock is None and line.timestamp is None and not line.logger
+
+
+def asks(source: str) -> bool:
+    """Whether headers matter in this log at all."""
+    return source.startswith(_WRITERS)

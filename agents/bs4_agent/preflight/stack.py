@@ -1,0 +1,88 @@
+"""The training environment of a checkout: which interpreter, which versions, and whether what a run imports can be imported.
+
+Both looks start that interpreter, which takes from a tenth of a second to a minute. An environment changes only when somebody installs
+into it, so answers are kept by its revision.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.digest import sha256
+from bs4_agent.probes import imports
+from bs4_agent.probes import stack as versions
+
+#: An import can come to another end although nothing was installed (an editable checkout was changed): it is believed for so long.
+IMPORT_KEPT_S = 600.0
+IMPORT_S = 90.0
+_KEPT = 8
+
+_lock = threading.Lock()
+_versions: dict[str, dict[str, str | None]] = {}
+_imports: dict[tuple[str, str], tuple[float, str | None]] = {}
+
+
+def python_of(cwd: Path) -> Path | None:
+    """The interpreter that `uv run` takes in `cwd`, None where the environment is not there (yet)."""
+    named = os.environ.get("UV_PROJECT_ENVIRONMENT")
+    places = [cwd / named] if named else [place / ".venv" for place in (cwd, *cwd.parents)]
+    for place in places:
+        for name in ("python3", "python"):
+            if (place / "bin" / name).exists():
+                return place / "bin" / name
+    return None
+
+
+def revision(python: Path) -> str:
+    """A digest of what is installed: names and times of the entries of site-packages, and of the environment's own description."""
+    root = python.parent.parent
+    parts = [str(python)]
+    for directory in sorted((root / "lib").glob("python3*/site-packages")):
+        with os.scandir(directory) as entries:
+            parts += sorted(f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries)
+    try:
+        parts.append(str((root / "pyvenv.cfg").stat().st_mtime_ns))
+    except OSError:
+        pass  # no virtual environment but a plain interpreter
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """`{"python", "revision", "versions": {...}, "imports": {module: error or null}}`; `python` null where there is no environment.
+
+    `modules` are those that the run will import; `flash_attn` is added where it is installed. `environment`: what a launch gets besides
+    ours. StepFailed, OSError as the probes give them.
+    """
+    python = python_of(cwd)
+    if python is None:
+        return {"python": None, "revision": "", "versions": {}, "imports": {}}
+    at = revision(python)
+    with _lock:
+        known = _versions.get(at)
+    if known is None:
+        known = versions.probe(str(python), timeout=20.0)
+    wanted = list(dict.fromkeys([*modules, *(["flash_attn"] if known.get("flash_attn") else [])]))
+    now = time.monotonic()
+    with _lock:
+        _keep(_versions, at, known)
+        fresh = {m: _imports[at, m][1] for m in wanted if (at, m) in _imports and now - _imports[at, m][0] < IMPORT_KEPT_S}
+    if left := [module for module in wanted if module not in fresh]:
+        asked = imports.probe(str(python), left, IMPORT_S, str(cwd), environment)
+        with _lock:
+            for module, problem in asked.items():
+                if problem is None:  # a failure is looked at anew: somebody is about to mend it
+                    _keep(_imports, (at, module), (now, problem))
+        fresh.update(asked)
+    return {"python": str(python), "revision": at[:16], "versions": known, "imports": fresh}
+
+
+def _keep(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    cache.pop(key, None)
+    cache[key] = value
+    while len(cache) > _KEPT:
+        del cache[next(iter(cache))]

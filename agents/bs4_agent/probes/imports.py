@@ -1,0 +1,77 @@
+"""Whether modules can be imported in an environment. Run as a script by that environment's own interpreter; `probe` does so.
+
+Only what a look at the metadata cannot tell is worth an import: an environment's own code, and a compiled wheel that may not fit its torch
+(`flash_attn`: an undefined symbol shows itself nowhere else). As a script it must run on any Python from 3.8 on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+
+#: Characters of an error that are told; a traceback's last line is shorter.
+_ERROR = 400
+
+
+def probe(
+    python: str, modules: list[str], timeout: float = 90.0, cwd: str | None = None, more: Mapping[str, str] | None = None
+) -> dict[str, str | None]:
+    """Module -> None when it can be imported, else the error in one line. A module of which nothing came back (the interpreter crashed or
+    took longer than `timeout` seconds in all) has an error that says so. `more`: environment beside ours. StepFailed when the interpreter
+    cannot be started."""
+    import subprocess
+
+    from bs4_agent.errors import StepFailed
+
+    # No GPU is touched: a context on one would take memory from whoever trains there.
+    environment = {**os.environ, **(more or {}), "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
+    ended = "the interpreter died while importing it"
+    try:
+        done = subprocess.run(
+            [python, "-B", __file__], input=json.dumps(modules).encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=timeout, env=environment, cwd=cwd, check=False,
+        )  # fmt: skip
+        output = done.stdout
+        if done.returncode < 0:
+            ended += f" (signal {-done.returncode})"
+    except subprocess.TimeoutExpired as error:
+        output, ended = error.stdout or b"", f"importing it was not done after {timeout:.0f} s"
+    except OSError as error:
+        raise StepFailed(f"{python} cannot be run ({error.strerror}); make the training environment again with `uv sync`.") from error
+    found: dict[str, str | None] = {}
+    for line in output.decode("utf-8", "replace").splitlines():
+        try:
+            name, problem = json.loads(line)
+        except ValueError:
+            continue  # the last line of a crash may be half one
+        found[str(name)] = None if problem is None else str(problem)
+    return {module: found.get(module, ended) for module in modules}
+
+
+def main() -> None:
+    """One line of JSON a module as soon as it is known, so that a crash loses only what it crashed in."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a module prints is not our answer
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100 (any Python)
+    for name in json.load(sys.stdin):
+        out.write(json.dumps([name, _problem(str(name))]) + "\n")
+        out.flush()
+    out.flush()
+    os._exit(0)  # threads and exit handlers of a training stack may take their time
+
+
+def _problem(name: str) -> str | None:
+    import importlib
+
+    try:
+        importlib.import_module(name)
+    except BaseException as error:  # noqa: BLE001 (a module may even call sys.exit)
+        lines = str(error).strip().splitlines()
+        return "{}: {}".format(type(error).__name__, lines[0] if lines else "")[:_ERROR]
+    return None
+
+
+if __name__ == "__main__":
+    main()

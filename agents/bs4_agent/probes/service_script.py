@@ -1,0 +1,256 @@
+"""What the services say of this pod's credentials and of the model: Hugging Face, W&B, Backblaze B2. A script; `services.probe` runs it.
+
+A token is read, used and forgotten here, where nobody else looks: the answer has states and numbers, never a key, a name or a text of the
+service.
+"""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import json
+import netrc
+import os
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+URLS = {"hub": "https://huggingface.co", "wandb": "https://api.wandb.ai", "b2": "https://api.backblazeb2.com"}
+#: Variables that name another address: the services' own, then ours (a mirror, a practice pod).
+_URL_NAMES = {"hub": ("BS4_HUB_URL", "HF_ENDPOINT"), "wandb": ("BS4_WANDB_URL", "WANDB_BASE_URL"), "b2": ("BS4_B2_URL",)}
+#: What a bucket key must be able to do for checkpoints to be kept there.
+CAPABILITIES = ("listFiles", "readFiles", "writeFiles", "deleteFiles")
+_TIMEOUT_S = 8.0
+_BODY = 4 * 1024 * 1024
+#: Of a model's config.json: what says whether it can be trained as text.
+_KEYS = ("architectures", "model_type", "vision_config", "audio_config", "vision_tower", "mm_vision_tower", "image_token_id")
+
+Answer = dict[str, Any]
+
+
+def ask(request: Mapping[str, Any]) -> Answer:
+    """The answer as `services.probe` gives it. Each service has a thread: one that does not answer costs its own time-out only."""
+    given = request.get("urls") or {}
+    urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
+    model = str(request.get("model") or "")
+    dates: list[tuple[str, float]] = []
+    answer: Answer = {}
+
+    def work(name: str, question: Callable[[], Any]) -> threading.Thread:
+        def keep() -> None:
+            answer[name] = question()
+
+        thread = threading.Thread(target=keep, daemon=True)
+        thread.start()
+        return thread
+
+    threads = [
+        work("hub", lambda: _hub(urls["hub"], dates)),
+        work("wandb", lambda: _wandb(urls["wandb"], dates)),
+        work("b2", lambda: _b2(urls["b2"], str(request.get("b2_file") or ""), dates)),
+        work("model", lambda: _model(urls["hub"], model, dates)),
+    ]
+    until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two questions
+    for thread in threads:
+        thread.join(max(until - time.monotonic(), 0.0))
+    silent = {"token": "unknown", "state": "unknown", "detail": "no answer in time"}
+    found: Answer = {name: answer.get(name, silent) for name in ("hub", "wandb", "b2")}
+    found["model"] = answer.get("model")
+    found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)} if dates else None
+    return found
+
+
+def _url(name: str) -> str:
+    return next((os.environ[key] for key in _URL_NAMES[name] if os.environ.get(key)), URLS[name])
+
+
+def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
+    where, token = hub_token()
+    if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
+        return {"token": where, "state": "offline", "detail": "HF_HUB_OFFLINE is set"}
+    if not token:
+        return {"token": where, "state": "absent", "detail": "neither HF_TOKEN nor a token file"}
+    status, _, detail = _fetch(f"{base}/api/whoami-v2", {"Authorization": f"Bearer {token}"}, dates)
+    return {"token": where, "state": _state(status), "detail": detail}
+
+
+def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
+    where, key = wandb_key()
+    if os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
+        return {"token": where, "state": "offline", "detail": f"WANDB_MODE is {os.environ['WANDB_MODE']}"}
+    if not key:
+        return {"token": where, "state": "absent", "detail": "neither WANDB_API_KEY nor an entry in ~/.netrc"}
+    body = json.dumps({"query": "query Viewer { viewer { id } }"}).encode()
+    headers = {"Authorization": _basic("api", key), "Content-Type": "application/json"}
+    status, data, detail = _fetch(f"{base}/graphql", headers, dates, body)
+    if status == 200 and not ((data or {}).get("data") or {}).get("viewer"):
+        return {"token": where, "state": "refused", "detail": "the key belongs to nobody"}  # answered with 200 all the same
+    return {"token": where, "state": _state(status), "detail": detail}
+
+
+def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
+    where, identifier, key = b2_key(file)
+    if not identifier or not key:
+        return {"token": where, "state": "absent", "detail": "no application key"}
+    status, data, detail = _fetch(f"{base}/b2api/v3/b2_authorize_account", {"Authorization": _basic(identifier, key)}, dates)
+    storage = ((data or {}).get("apiInfo") or {}).get("storageApi") or {}
+    can = storage.get("capabilities") or []
+    missing = [name for name in CAPABILITIES if name not in can] if status == 200 else []
+    return {"token": where, "state": _state(status), "detail": detail, "missing": missing}
+
+
+def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | None:
+    if not model or Path(model).exists() or model.count("/") != 1 or model.startswith(("/", ".")):
+        return None
+    cached = cached_config(model)
+    answer: Answer = {"id": model, "cached": cached is not None, "config": _short(cached), "status": None, "gated": None, "detail": ""}
+    if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
+        return {**answer, "detail": "HF_HUB_OFFLINE is set"}
+    token = hub_token()[1]
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    name = urllib.parse.quote(model)
+    status, info, detail = _fetch(f"{base}/api/models/{name}", headers, dates)
+    answer.update(status=status, detail=detail)
+    if status == 200 and info is not None:
+        answer["gated"] = bool(info.get("gated"))
+        may, config, why = _fetch(f"{base}/{name}/resolve/main/config.json", headers, dates)
+        # A gated model is described to everybody; only its files tell whether this token may read them.
+        answer.update(status=may if may is not None else status, detail=why)
+        answer["config"] = _short(config) or answer["config"]
+    return answer
+
+
+def _fetch(url: str, headers: Mapping[str, str], dates: list[tuple[str, float]], body: bytes | None = None) -> tuple[int | None, Any, str]:
+    """(HTTP status or None, the JSON object or None, what to say of it). Of an error nothing of the service's text is kept."""
+    request = urllib.request.Request(url, data=body, headers={"User-Agent": "bs4-agent", **headers})
+    opener = urllib.request.build_opener(_KeepTokenAtHome)
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+            _note_date(url, answer.headers.get("Date"), dates)
+            try:
+                data = json.loads(answer.read(_BODY))
+            except ValueError:
+                return answer.status, None, "no JSON"
+            return answer.status, data if isinstance(data, dict) else None, f"HTTP {answer.status}"
+    except urllib.error.HTTPError as error:
+        _note_date(url, error.headers.get("Date") if error.headers else None, dates)
+        return error.code, None, f"HTTP {error.code}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return None, None, f"no answer: {getattr(reason, 'strerror', None) or type(reason).__name__}"
+
+
+class _KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
+    """Downloads are redirected to other hosts: they do not get the token."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> urllib.request.Request | None:
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
+            following.remove_header("Authorization")
+        return following
+
+
+def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> None:
+    moment = email.utils.parsedate_to_datetime(text) if text else None
+    if moment is not None:
+        # The header counts whole seconds, cut off.
+        dates.append((urllib.parse.urlsplit(url).hostname or "", time.time() - moment.timestamp() - 0.5))
+
+
+def _state(status: int | None) -> str:
+    return "ok" if status == 200 else "refused" if status in (401, 403) else "unknown"
+
+
+def _basic(user: str, secret: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
+
+
+def _short(config: Any) -> Answer | None:
+    """What matters of a config.json; of a table only that it is there."""
+    if not isinstance(config, dict):
+        return None
+    return {key: True if isinstance(config[key], dict) else config[key] for key in _KEYS if config.get(key) is not None}
+
+
+def hub_home() -> Path:
+    return Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+
+
+def cached_config(model: str) -> Any:
+    """config.json of a model as an earlier download left it, or None."""
+    root = Path(os.environ.get("HF_HUB_CACHE") or hub_home() / "hub")
+    for path in sorted(root.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json")):
+        try:
+            return json.loads(path.read_bytes()[:_BODY])
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def hub_token() -> tuple[str, str]:
+    """(absent | environment | file, the token), found as huggingface_hub finds it."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if token := os.environ.get(name, "").strip():
+            return "environment", token
+    token = _text(Path(os.environ.get("HF_TOKEN_PATH") or hub_home() / "token")).strip()
+    return ("file", token) if token else ("absent", "")
+
+
+def wandb_key() -> tuple[str, str]:
+    """As wandb finds it: its variable, else ~/.netrc under the host of WANDB_BASE_URL."""
+    if key := os.environ.get("WANDB_API_KEY", "").strip():
+        return "environment", key
+    host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL") or URLS["wandb"]).hostname or ""
+    try:
+        entry = netrc.netrc(os.environ.get("NETRC") or str(Path.home() / ".netrc")).authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        entry = None
+    return ("file", entry[2]) if entry is not None and entry[2] else ("absent", "")
+
+
+def b2_key(file: str = "") -> tuple[str, str, str]:
+    """(where, key id, key): the variables that b2 reads, `file` {key_id, key}, else the account file that `b2 account authorize` writes."""
+    identifier, key = os.environ.get("B2_APPLICATION_KEY_ID", "").strip(), os.environ.get("B2_APPLICATION_KEY", "").strip()
+    if identifier and key:
+        return "environment", identifier, key
+    try:
+        own = json.loads(_text(Path(file))) if file else {}
+    except ValueError:
+        own = {}
+    if own.get("key_id") and own.get("key"):
+        return "file", str(own["key_id"]), str(own["key"])
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    for path in (Path(os.environ.get("B2_ACCOUNT_INFO") or Path.home() / ".b2_account_info"), config / "b2" / "account_info"):
+        if path.is_file() and (found := _account(path)) is not None:
+            return ("file", *found)
+    return "absent", "", ""
+
+
+def _account(path: Path) -> tuple[str, str] | None:
+    import sqlite3
+
+    try:
+        with sqlite3.connect(f"file:{urllib.parse.quote(str(path))}?mode=ro", uri=True) as database:
+            row = database.execute("SELECT account_id_or_app_key_id, application_key FROM account").fetchone()
+    except sqlite3.Error:
+        return None
+    return (str(row[0]), str(row[1])) if row and row[0] and row[1] else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+if __name__ == "__main__":
+    json.dump(ask(json.load(sys.stdin)), sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)  # a thread that still waits for a dead service has nothing to say any more

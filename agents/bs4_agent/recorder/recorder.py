@@ -1,0 +1,100 @@
+"""Writes a report of every attempt that crashed, and again when more becomes known of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.digest import sha256
+from bs4_agent.pod import Pod
+from bs4_agent.recorder.report import write
+from bs4_agent.streams.registry import Streams
+from bs4_agent.streams.whole import WholeFile
+
+#: Seconds of quiet before a report is written: the incidents of a crash follow its process within these.
+SETTLE_S = 3.0
+#: An incident of a crashed attempt that opens within this time belongs into its report.
+LATE_S = 900.0
+#: Reports that are kept, the newest; each is a few hundred KB.
+KEPT = 20
+_SUFFIX = ".report.tar.gz"
+
+
+def stream_name(file: Path) -> str:
+    return f"report/{file.name.removesuffix(_SUFFIX)}"
+
+
+def show_reports(streams: Streams, directory: Path) -> None:
+    """Make the reports of `directory` readable, those that are not yet."""
+    known = set(streams.names())
+    for file in sorted(directory.glob(f"*{_SUFFIX}")):
+        if stream_name(file) not in known:
+            streams.add(stream_name(file), WholeFile(file))
+
+
+class Recorder:
+    """`crashed` and `found` are told as the journal tells it; `run` writes, in a thread of its own."""
+
+    def __init__(self, pod: Pod, streams: Streams) -> None:
+        self._pod, self._streams = pod, streams
+        self._changed = threading.Condition()
+        self._due: dict[tuple[str, int], float] = {}
+        self._crashed: dict[tuple[str, int], float] = {}
+
+    def crashed(self, run: str, attempt: int) -> None:
+        """An attempt ended, and neither well nor because somebody had ordered it."""
+        with self._changed:
+            self._crashed[run, attempt] = time.monotonic()
+            self._ask(run, attempt)
+
+    def found(self, run: str, attempt: int) -> None:
+        """An incident was opened; it goes into the report of an attempt that crashed not long ago."""
+        with self._changed:
+            if time.monotonic() - self._crashed.get((run, attempt), float("-inf")) < LATE_S:
+                self._ask(run, attempt)
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            for run, attempt in self._ready():
+                self._write(run, attempt)
+
+    def _ask(self, run: str, attempt: int) -> None:
+        self._due[run, attempt] = time.monotonic() + SETTLE_S
+        self._changed.notify_all()
+
+    def _ready(self) -> list[tuple[str, int]]:
+        with self._changed:
+            due = min(self._due.values(), default=None)
+            self._changed.wait(1.0 if due is None else max(0.0, min(1.0, due - time.monotonic())))
+            now = time.monotonic()
+            ready = [key for key, at in self._due.items() if at <= now]
+            for key in ready:
+                del self._due[key]
+            return ready
+
+    def _write(self, run: str, attempt: int) -> None:
+        directory = self._pod.runs.home.reports
+        file = directory / f"{run}.{attempt}{_SUFFIX}"
+        try:
+            head = write(self._pod, self._streams, run, attempt, file)
+        except OSError as error:
+            self._tell(run, attempt, event="failed", detail=f"no crash report could be written: {error.strerror or error}")
+            return
+        self._forget_old(directory)
+        show_reports(self._streams, directory)
+        raw = file.read_bytes()
+        self._tell(
+            run, attempt, event="written", report=stream_name(file), bytes=len(raw), sha256=sha256(raw).hexdigest(), missing=head["missing"]
+        )
+
+    def _tell(self, run: str, attempt: int, **fields: Any) -> None:
+        self._pod.book.append("report", run=run, attempt=attempt, **fields)
+
+    def _forget_old(self, directory: Path) -> None:
+        """Our own copies of what still lies in streams and archives: the oldest go."""
+        files = sorted(directory.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-KEPT]:
+            self._streams.remove(stream_name(file))
+            file.unlink()

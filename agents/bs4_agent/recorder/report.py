@@ -1,0 +1,176 @@
+"""One crash report: a file that says, without the pod, what the pod knew around the end of an attempt.
+
+A gzipped tar of
+* `report.json`: {"schema": "bs4.report/1", "home", "host", "run", "attempt", "trainer", "output_dir", "t", "end", "incidents", "missing"};
+* `records/<stream>/<segment>`: journal, steps and the last quarter of an hour of telemetry, as their segments lie on the pod;
+* `log/<run>/<source>/<generation>.<offset>`: the end of every log of the attempt, from the start of a line, with its own offset;
+* `attempt/`: who was started, who ended and how; `config/`: the run's config without its secrets; `dmesg.log` where it may be read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import inventory
+from bs4_agent.pod import Pod
+from bs4_agent.recorder.kernel import kernel_lines
+from bs4_agent.runs.files import read_json
+from bs4_agent.streams.lines import line_start
+from bs4_agent.streams.logs import LogStream
+from bs4_agent.streams.registry import Streams
+from bs4_agent.streams.segments import SegmentStream, record_time
+from bs4_agent.streams.stream import Piece
+
+SCHEMA = "bs4.report/1"
+#: Of each log, and of the journal and the steps: the end is what tells.
+LOG_BYTES = 1024 * 1024
+RECORD_BYTES = 8 * 1024 * 1024
+TELEMETRY_S = 900.0
+_ATTEMPT_FILES = ("spec.json", "shim.json", "exits.ndjson", "end.json", "launcher_end.json", "members.json")
+#: The host's kernel tells of its other tenants too: what it said long before the attempt is none of ours.
+_BEFORE_S = 60.0
+_CONFIG_BYTES = 1024 * 1024
+#: `wandb_api_key = "..."`: the name stays, the value does not.
+_SECRET = re.compile(rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?:true|false|[0-9.]+)\s*$).*$")
+
+
+def write(pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None) -> dict[str, Any]:
+    """Write the report to `target` (replaced whole, or not at all) and return its `report.json`. OSError when there is no room."""
+    t = time.time() if now is None else now
+    partial = target.with_suffix(".partial")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
+            missing: list[str] = []
+            for name, data in _contents(pod, streams, run, attempt, t, missing):
+                _add(archive, name, data, t)
+            head = _head(pod, run, attempt, t, missing)
+            _add(archive, "report.json", json.dumps(head, indent=1).encode(), t)
+        partial.chmod(0o600)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return head
+
+
+def without_secrets(config: bytes) -> bytes:
+    """A config whose values of keys that sound like secrets are replaced."""
+    return _SECRET.sub(rb'\1"(left out)"', config)
+
+
+def _contents(pod: Pod, streams: Streams, run: str, attempt: int, t: float, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+    for name in streams.names():
+        stream = streams.get(name)
+        if name in ("journal", "telemetry", f"steps/{run}") and isinstance(stream, SegmentStream):
+            yield from _records(name, stream, t - TELEMETRY_S if name == "telemetry" else 0.0)
+        elif name.startswith(f"log/{run}/") and isinstance(stream, LogStream):
+            yield from _log(name, stream, attempt, missing)
+    directory = pod.runs.home.attempt(run, attempt)
+    for file in _ATTEMPT_FILES:
+        if (directory / file).is_file():
+            yield f"attempt/{file}", (directory / file).read_bytes()
+    yield from _config(pod, run, missing)
+    started = next((a.started_m for a in pod.runs.get(run).attempts if a.number == attempt), 0.0)
+    kernel = kernel_lines(pod.scope.dev, started - _BEFORE_S)
+    if kernel is None:
+        missing.append("the kernel log may not be read here")
+    else:
+        yield "dmesg.log", kernel
+
+
+def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple[str, bytes]]:
+    """Whole segments, newest first until they reach back far enough; told oldest first."""
+    chosen: list[tuple[int, bytes]] = []
+    total = 0
+    for piece in reversed(stream.pieces()):
+        data = _read(piece, 0)
+        chosen.append((piece.generation, data))
+        total += len(data)
+        begins = record_time(data.split(b"\n", 1)[0]) if data else None
+        if total >= RECORD_BYTES or (since_t and begins is not None and begins <= since_t):
+            break
+    for generation, data in reversed(chosen):
+        yield f"records/{name}/{generation}", data
+
+
+def _log(name: str, stream: LogStream, attempt: int, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+    """The ends of the files of this attempt, the newest file first served."""
+    of_attempt = {g["generation"] for g in stream.stat()["generations"] if g["attempt"] == attempt}
+    room = LOG_BYTES
+    found: list[tuple[str, bytes]] = []
+    for piece in reversed([piece for piece in stream.pieces() if piece.generation in of_attempt]):
+        begin = _line_near(piece, max(0, piece.size - room))
+        data = _read(piece, begin)
+        if begin:
+            missing.append(f"{name}: {begin} bytes before the last {len(data)} of file {piece.generation}")
+        found.append((f"{name}/{piece.generation}.{begin}", data))
+        room -= len(data)
+        if room <= 0:
+            break
+    yield from reversed(found)
+
+
+def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+    path = pod.runs.get(run).spec.config_path
+    try:
+        with path.open("rb") as handle:
+            yield f"config/{path.name}", without_secrets(handle.read(_CONFIG_BYTES))
+    except OSError as error:
+        missing.append(f"the config {path}: {error.strerror}")
+
+
+def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dict[str, Any]:
+    subject = pod.runs.get(run)
+    trainer = pod.runs.trainer(subject)
+    incidents = [i for i in pod.book.ledger.incidents.values() if i.run == run and i.attempt == attempt]
+    complete = [checkpoint.step for checkpoint in inventory(trainer, subject.spec) if checkpoint.complete]
+    return {
+        "schema": SCHEMA,
+        "home": pod.runs.home.id(),
+        "host": os.uname().nodename,
+        "run": run,
+        "attempt": attempt,
+        "trainer": subject.spec.trainer,
+        "output_dir": str(subject.spec.output_dir),
+        "t": t,
+        "end": read_json(pod.runs.home.attempt(run, attempt) / "end.json"),
+        "newest_complete_step": max(complete, default=None),
+        "incidents": [{"failure": i.failure, "role": i.role, "title": i.title, "summary": i.summary} for i in incidents],
+        "missing": missing,
+    }
+
+
+def _line_near(piece: Piece, offset: int) -> int:
+    """The start of the line that `offset` lies in."""
+    fd = piece.open()
+    if fd < 0:
+        return offset
+    try:
+        return line_start(fd, offset) if offset else 0
+    finally:
+        os.close(fd)
+
+
+def _read(piece: Piece, begin: int) -> bytes:
+    """Empty where the file has gone in the meantime."""
+    fd = piece.open()
+    if fd < 0:
+        return b""
+    try:
+        return os.pread(fd, max(0, piece.size - begin), begin)
+    finally:
+        os.close(fd)
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes, t: float) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mtime, member.mode = len(data), int(t), 0o600
+    archive.addfile(member, io.BytesIO(data))

@@ -1,0 +1,63 @@
+"""The plan of a set-up: every step, also those that are done, and the hash that is confirmed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.errors import NotApplicable
+from bs4_agent.playbooks.compiled import digest
+from bs4_agent.playbooks.plan import LIFETIME_S
+from bs4_agent.playbooks.world import Planned
+from bs4_agent.setup.place import Place, SetupContext
+from bs4_agent.setup.recipe import Recipe, read
+from bs4_agent.setup.steps import STEPS
+
+#: What stands where a playbook's id does: no playbook may be called so.
+NAME = "setup"
+
+
+@dataclass(frozen=True)
+class SetupPlan:
+    """As playbooks.plan.Plan, of a pod: there is no run, and no attempt."""
+
+    recipe: Recipe
+    steps: Sequence[Planned]
+    expires_m: float
+    run: str = ""
+
+    @property
+    def hash(self) -> str:
+        steps = [{"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)} for s in self.steps]
+        return digest({"setup": self.recipe.as_dict(), "steps": steps})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "playbook": NAME,
+            "title": f"Set the pod up for {self.recipe.trainer}",
+            "danger": "none",
+            "typed_name": False,
+            "run": "",
+            "attempt": 0,
+            "recipe": self.recipe.as_dict(),
+            "steps": [step.as_dict() for step in self.steps],
+            "verify": {},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
+        return cls(read(data["recipe"]), [Planned.from_dict(step) for step in data["steps"]], expires_m)
+
+
+def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
+    """From what is now; NotApplicable where somebody's own work lies in the way."""
+    context = SetupContext(place, recipe, action)
+    try:
+        steps = [planned for step in STEPS.values() for planned in step.plan(context)]
+    except OSError as error:
+        raise NotApplicable(
+            f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put that right, then repeat."
+        ) from error
+    return SetupPlan(recipe, steps, time.monotonic() + LIFETIME_S)

@@ -1,0 +1,65 @@
+"""The environments that a run trains in: installed into the training environment, and imported there before that is believed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.errors import StepFailed
+from bs4_agent.playbooks.world import Planned
+from bs4_agent.probes import imports
+from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.setup.recipe import Environment, environment
+
+
+class Environments(Stepping):
+    def plan(self, context: SetupContext) -> Sequence[Planned]:
+        return [self._one(context, wanted) for wanted in context.recipe.environments]
+
+    def _one(self, context: SetupContext, wanted: Environment) -> Planned:
+        loads, now = _loads(context, wanted)
+        command = f"cd {context.place.shown(context.recipe.directory)} && {shlex.join(_install(context, wanted))}"
+        shown = {"now": now, "done": loads}
+        return Planned("environment", f"Install the environment {wanted.source}", command, {"source": wanted.source}, [], shown)
+
+    def done(self, context: SetupContext, planned: Planned) -> bool:
+        return _loads(context, environment(planned.parameters["source"]))[0]
+
+    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+        wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
+        context.run(_install(context, wanted), say, cwd=directory, environment={"VIRTUAL_ENV": str(directory / ".venv")})
+        loads, now = _loads(context, wanted)
+        if not loads:
+            raise StepFailed(f"{wanted.source} was installed, but cannot be used: {now}. Correct the environment, then repeat.")
+        return now
+
+
+def _install(context: SetupContext, wanted: Environment) -> list[str]:
+    uv = context.place.which("uv") or "uv"
+    if wanted.from_hub:
+        return [uv, "tool", "run", "prime", "env", "install", wanted.source]
+    return [uv, "pip", "install", "--python", str(context.recipe.directory / ".venv" / "bin" / "python"), wanted.source]
+
+
+def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
+    """Whether the training environment's own interpreter can import it, in the wanted version; and in words what it said."""
+    venv = context.recipe.directory / ".venv"
+    if not (venv / "bin" / "python").exists():
+        return False, "there is no training environment yet"
+    variables = context.place.environment(context.recipe.variables)
+    found = imports.probe(str(venv / "bin" / "python"), [wanted.module], cwd=str(context.recipe.directory), more=variables)
+    if (problem := found[wanted.module]) is not None:
+        return False, f"import {wanted.module} fails: {problem[:200]}"
+    version = _version(venv, wanted)
+    if wanted.version and version != wanted.version:
+        return False, f"{wanted.package} {version} is installed, not {wanted.version}"
+    return True, f"{wanted.package} {version} loads"
+
+
+def _version(venv: Path, wanted: Environment) -> str:
+    """By the metadata that every installer leaves: the name in lower case, with underscores."""
+    prefix = wanted.module.lower() + "-"
+    names = [path.name.lower() for path in venv.glob("lib/python3*/site-packages/*.dist-info")]
+    return next((name.removeprefix(prefix).removesuffix(".dist-info") for name in names if name.startswith(prefix)), "of no known version")

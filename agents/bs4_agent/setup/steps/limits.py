@@ -1,0 +1,35 @@
+"""How many files a run may open: a standing order that every launch on this pod follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.playbooks.world import Planned
+from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.setup.place import Say, SetupContext, Stepping
+
+
+class Limits(Stepping):
+    def plan(self, context: SetupContext) -> Sequence[Planned]:
+        wanted, hard = context.recipe.nofile, context.place.hard_nofile()
+        now = f"launches start with at least {_ordered(context)} open files" if _ordered(context) else "no order; the login's own limit"
+        if hard < wanted:
+            now += f"; the hard limit is {hard}, and launches get no more"
+        planned = Planned(
+            "limits", f"Let launches open {wanted} files", f"ulimit -n {min(wanted, hard)}, before each launch", {"nofile": wanted}, [],
+            {"now": now, "done": _ordered(context) >= wanted},
+        )  # fmt: skip
+        return [planned]
+
+    def done(self, context: SetupContext, planned: Planned) -> bool:
+        return _ordered(context) >= int(planned.parameters["nofile"])
+
+    def act(self, context: SetupContext, planned: Planned, targets: Sequence[Mapping[str, Any]], say: Say) -> str:
+        path = context.place.home.limits
+        write_json(path, {**(read_json(path) or {}), "nofile": int(planned.parameters["nofile"])})
+        return "ordered for every later launch"
+
+
+def _ordered(context: SetupContext) -> int:
+    return int((read_json(context.place.home.limits) or {}).get("nofile", 0))

@@ -1,0 +1,82 @@
+"""Set-ups as actions: the plan, the confirmation with its secrets, the work, and going on after a death of the agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.errors import AgentError, PlanExpired, Refused
+from bs4_agent.ledger import ActionView, Ledger
+from bs4_agent.paths import Home
+from bs4_agent.playbooks.runner import Recorder
+from bs4_agent.setup import credentials
+from bs4_agent.setup.jobs import Jobs
+from bs4_agent.setup.place import Place
+from bs4_agent.setup.plan import NAME, SetupPlan, make
+from bs4_agent.setup.recipe import Recipe
+from bs4_agent.setup.runner import SetupRunner
+from bs4_agent.streams.logs import LogStream
+
+
+class SetUps:
+    """`actions.Actions` accepts, holds and starts threads; here is what is done then."""
+
+    def __init__(
+        self,
+        home: Home,
+        log: LogStream,
+        record: Recorder,
+        ledger: Ledger,
+        boot_id: str,
+        hard_nofile: Callable[[], int],
+        restart: list[str],
+        rest: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._home, self._record, self._ledger, self._boot_id, self._rest = home, record, ledger, boot_id, rest
+        self.jobs = Jobs(home, log, restart, rest)
+        self._place = Place(home, Path.home(), self.jobs, hard_nofile)
+
+    def plan(self, key: str, recipe: Recipe) -> None:
+        """Journals the plan, or why there is none."""
+        try:
+            plan = make(self._place, recipe, key)
+        except AgentError as error:
+            self._record("plan", action=key, playbook=NAME, run="", plan_hash="", refused=error.message)
+            self._record("action", action=key, run="", event="failed", detail=error.message, result={"error": error.type})
+            return
+        expires_t = time.time() + plan.expires_m - time.monotonic()
+        self._record(
+            "plan", action=key, playbook=NAME, run="", attempt=0, plan_hash=plan.hash, expires_m=plan.expires_m, expires_t=expires_t,
+            plan=plan.as_dict(),
+        )  # fmt: skip
+        self._record("action", action=key, run="", event="done", result={"plan_hash": plan.hash})
+
+    def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
+        """The plan with the body's hash, its secrets kept; Refused, PlanExpired, Busy, BadRequest say why not."""
+        view = self._ledger.plans.get(str(body.get("plan_hash")))
+        if view is None or view.refused or view.playbook != NAME:
+            raise Refused("No set-up plan has that hash; make one with `pods setup --plan` and confirm that.")
+        if view.boot != self._boot_id or time.monotonic() > view.expires_m:
+            raise PlanExpired("The plan is older than 15 minutes (or the pod was rebooted since); make a new plan.")
+        plan = SetupPlan.from_dict(view.plan, view.expires_m)
+        values = credentials.parse(payload, plan.recipe.secrets)
+        self.jobs.refuse_strangers(key)
+        credentials.Incoming(self._home, key).keep(values)
+        return plan
+
+    def carry_out(self, key: str, plan: SetupPlan, before: ActionView | None = None) -> None:
+        try:
+            SetupRunner(self._place, self._record, key, plan, self._rest).run(before)
+        finally:
+            self.forget(key)
+
+    def forget(self, key: str) -> None:
+        """The secrets of an action that will not go on."""
+        credentials.Incoming(self._home, key).forget()
+
+    def forget_ended(self) -> None:
+        """Secrets of actions that ended, or were never accepted, while the agent was being killed."""
+        credentials.forget_all_but(self._home, {action.key for action in self._ledger.actions.values() if not action.ended})

@@ -1,0 +1,33 @@
+"""The one log stream of all commands that set-ups run. Apart from setup/: a daemon shows old output without loading the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bs4_agent.paths import Home
+from bs4_agent.streams.logs import LogStream
+
+NAME = "setup"
+#: Commands whose output can still be read; a set-up runs about ten.
+KEPT = 50
+
+
+def numbers(directory: Path) -> list[int]:
+    """Of the commands that were run, oldest first."""
+    try:
+        return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
+    except FileNotFoundError:
+        return []
+
+
+def output(directory: Path) -> Path:
+    """Of one command: where a shim writes it."""
+    return directory / "launcher.log"
+
+
+def open_setup_log(home: Home) -> LogStream:
+    """Each command's output is a generation."""
+    stream = LogStream(NAME, None, home.state / "setup.json")
+    for number in numbers(home.setup)[-KEPT:]:
+        stream.follow(output(home.setup / str(number)), number)
+    return stream

@@ -1,0 +1,74 @@
+"""launch --setup: make the pod ready first, under the same confirmation as the start."""
+
+from __future__ import annotations
+
+import argparse
+
+from bs4_console.cli import setup as command
+from bs4_console.cli.actions import watch
+from bs4_console.cli.output import complain
+from bs4_console.cli.sessions import ask, is_terminal
+from bs4_console.core import setup
+from bs4_console.core.credentials import Credentials
+from bs4_console.core.errors import RefusedError, UsageError
+from bs4_console.core.launch import Asked
+from bs4_console.core.session import PodSession
+from bs4_console.core.setup import Recipe
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--setup", action="store_true", help="set the pod up first (as `pods setup` does), under the same confirmation")
+    for name, metavar, text in (
+        ("repository", "URL", "instead of prime-rl's own"),
+        ("revision", "COMMIT", "instead of the one that is known to work"),
+        ("uv", "URL", "instead of uv's own installer"),
+    ):
+        parser.add_argument(f"--{name}", default="", metavar=metavar, help=f"with --setup: {text}")
+    parser.add_argument("--install", action="append", default=[], metavar="OWNER/NAME", help="with --setup: an environment to install")
+
+
+def refuse_stray(options: argparse.Namespace) -> None:
+    """UsageError for options that only mean something with --setup."""
+    given = [name for name in ("repository", "revision", "uv", "install") if getattr(options, name)]
+    if given and not options.setup:
+        raise UsageError(f"--{given[0]} says how to set a pod up.", "Add --setup, or leave it out.")
+
+
+async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> bool:
+    """Set the pod up as far as it is not. False when that failed, or was only shown; RefusedError when nobody confirmed it.
+
+    Whoever confirms this confirms the start as well: there is nothing yet of which a plan of it could be made. It is shown all the same
+    before it is carried out, and where it would move checkpoints aside it asks again.
+    """
+    recipe = Recipe(asked.trainer, asked.cwd, options.repository, options.revision, tuple(options.install), options.uv)
+    nothing = Credentials()
+    running = setup.under_way(live)
+    if running is not None and setup.same(running, recipe, nothing):
+        complain(f"This set-up is under way already, begun by {running.who}; watching it.")
+        options.yes = _confirmed(options, asked)
+        return (await watch(live, running.key, as_json=options.json)).state == "done"
+    view = await setup.plan(live, recipe, nothing)
+    if not options.json:
+        print(command.plan_text(view, asked.trainer))
+    if not setup.todo(view.plan["steps"]):
+        return True
+    if options.plan == "":
+        print(f"  then: the look before the start, and the plan of {asked.run}; neither can be made before this is done.")
+        return False
+    if not options.json:
+        print(f"  then: start {asked.run} with {asked.config}, if nothing forbids it, and wait for its first step")
+    options.yes = _confirmed(options, asked)
+    done = await watch(live, await setup.begin(live, view.plan_hash, nothing), as_json=options.json)
+    if done.state != "done":
+        complain(f"{asked.run} was not started: the set-up did not come to its end ({done.detail}).")
+    return done.state == "done"
+
+
+def _confirmed(options: argparse.Namespace, asked: Asked) -> bool:
+    if options.yes:
+        return True
+    if not is_terminal() or options.json:
+        raise RefusedError("Nothing was done: the set-up was not confirmed.", "Confirm it, and the start with it, with --yes.")
+    if ask(f"Type yes to set the pod up and start {asked.run}: ") != "yes":
+        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+    return True

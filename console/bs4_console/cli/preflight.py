@@ -1,0 +1,81 @@
+"""preflight: what is wrong with a start before it is made. It changes nothing and starts nothing."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import linked, pods
+from bs4_console.core.check import UNKNOWN, WORDS
+from bs4_console.core.errors import UsageError
+from bs4_console.core.preflight import Check, Preflight, Wanted, examine
+
+#: Answers in the codes of `check`.
+USAGE_CODE = UNKNOWN
+TRAINERS = ("prime-rl-2026-01", "prime-rl")
+#: What has to be done is read first.
+_ORDER = ("blocking", "unknown", "warning", "ok")
+_WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UNKNOWN"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    parser.add_argument("--config", default="", metavar="PATH", help="the training config, as a path on the pod; without it the pod alone")
+    parser.add_argument("--trainer", choices=TRAINERS, default="", help="its generation: of January 2026, or the current one")
+    parser.add_argument("--run", dest="name", default="", metavar="NAME", help="the name that the run would get")
+    parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is installed on the pod (default: ~/prime-rl)")
+    parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
+    parser.add_argument("--resume", type=int, metavar="STEP", help="the step to resume from (default: the newest that is complete)")
+    parser.add_argument("--fresh", action="store_true", help="as a start afresh, with what lies there moved aside")
+    parser.add_argument("--hub-url", metavar="URL", help="a mirror of the hub; the pod's token is sent there")
+    parser.add_argument("--wandb-url", metavar="URL", help="a W&B server of one's own")
+    parser.add_argument("--b2-url", metavar="URL", help="another address of the object store")
+    parser.add_argument(
+        "--timeout", type=float, default=150.0, metavar="S", help="seconds after which a look counts as unknown (default 150)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if bool(options.config) != bool(options.trainer):
+        raise UsageError("--config and --trainer go together.", "Give both, or neither to look at the pod alone.")
+    found = asyncio.run(_examine(options))
+    if options.json:
+        emit(
+            "preflight", pod=options.pod, status=WORDS[found.level], code=found.level, checks=[check.as_dict() for check in found.checks],
+            blocking=[check.id for check in found.blocking],
+        )  # fmt: skip
+    else:
+        for check in sorted(found.checks, key=lambda check: _ORDER.index(check.state)):
+            _show(check)
+        print(_summary(found))
+    return found.level
+
+
+async def _examine(options: argparse.Namespace) -> Preflight:
+    urls = {"hub": options.hub_url, "wandb": options.wandb_url, "b2": options.b2_url}
+    wanted = Wanted(
+        trainer=options.trainer,
+        config=options.config,
+        run=options.name,
+        cwd=options.cwd,
+        output_dir=options.output_dir,
+        resume=options.resume if options.resume is not None else "auto",
+        fresh=options.fresh,
+        urls={name: url for name, url in urls.items() if url},
+    )
+    async with linked(pods(options.pod)[0], deploy=False) as live:
+        return await examine(live, wanted, timeout=options.timeout)
+
+
+def _show(check: Check) -> None:
+    print(f"{_WORDS[check.state]:<8} {check.title} ({check.id}): {check.why}")
+    if check.fix:
+        print(f"{'':<8} -> {check.fix}")
+
+
+def _summary(found: Preflight) -> str:
+    counts = {state: len(found.of(state)) for state in ("ok", "warning", "unknown", "blocking")}
+    told = f"{counts['ok']} ok, {counts['warning']} warnings, {counts['unknown']} unknown, {counts['blocking']} blocking."
+    return f"{WORDS[found.level]}: {told}" + ("" if found.blocking else " Nothing that was seen stands against it.")

@@ -1,0 +1,32 @@
+"""A recorded pod, shown: on the screen, or as `check` says it. What `demo --recorded` and `reports open` have in common."""
+
+from __future__ import annotations
+
+from bs4_console.cli.output import complain, emit
+from bs4_console.core.recorded import RecordedSession
+
+
+async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
+    """`why` is shown with it."""
+    if not headless:
+        from bs4_console.core.fleet import Fleet
+        from bs4_console.tui.app import configured
+
+        complain(why)
+        app = configured(Fleet([session]), read_only=True, practice=True)
+        await app.run_async()
+        return app.return_code or 0
+    from bs4_console.core.check import WORDS, judge
+
+    await session.synced()
+    verdict = judge(session.state)
+    if as_json:
+        emit("check", status=WORDS[verdict.level], code=verdict.level, pods=[verdict.as_dict()])
+        return 0
+    print(why)
+    print(verdict.line())
+    for incident in session.state.ledger.open_incidents():
+        for item in incident.evidence:
+            place = f"{item['file']}:{item['line']}" if item.get("line") else item.get("file") or item.get("source")
+            print(f"    {place}: {str(item.get('text'))[:160]}")
+    return 0

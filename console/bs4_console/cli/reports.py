@@ -1,0 +1,96 @@
+"""reports: what pods wrote down at a crash; list them, bring one here, open it where the pod is gone."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.sessions import is_terminal, linked, pods
+from bs4_console.core import reports
+from bs4_console.core.errors import LinkError, UsageError
+from bs4_console.core.inventory import Inventory
+from bs4_console.core.locations import data_dir, private
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    listing = verbs.add_parser("list", help="the crash reports that pods have, newest first")
+    listing.add_argument("--pod", metavar="NAME", help="which pod of the inventory (default: all)")
+    fetch = verbs.add_parser("fetch", help="bring a report here, whole and proved by its hash")
+    fetch.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    fetch.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
+    fetch.add_argument("--attempt", type=int, metavar="N", help="which attempt (default: the newest that has a report)")
+    fetch.add_argument("--to", type=Path, metavar="FILE", help="where to (default: beside what the console keeps of the pod)")
+    opening = verbs.add_parser("open", help="show a report as if the pod were there, on the screen or as `check` says it")
+    opening.add_argument("file", type=Path, metavar="FILE", help="a report that was fetched")
+    opening.add_argument("--headless", action="store_true", help="no screen, also on a terminal")
+    for verb in (listing, fetch, opening):
+        verb.add_argument("--json", action="store_true", help="JSON instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.verb == "open":
+        return asyncio.run(_open(options))
+    return asyncio.run(_fetch(options) if options.verb == "fetch" else _list(options))
+
+
+async def _list(options: argparse.Namespace) -> int:
+    rows = []
+    code = 0
+    for pod in pods(options.pod):
+        try:
+            async with linked(pod, deploy=False) as live:
+                await live.streams()
+                rows += [(pod.name, one) for one in reports.listed(live)]
+        except LinkError as error:
+            complain(str(error))
+            code = error.exit_code
+    if options.json:
+        found = [{"pod": pod, **{k: getattr(one, k) for k in ("run", "attempt", "t", "bytes", "sha256", "missing")}} for pod, one in rows]
+        emit("reports", reports=found)
+    else:
+        table(
+            [
+                [pod, one.run, str(one.attempt), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.t)), str(one.bytes)]
+                for pod, one in rows
+            ],
+            ["pod", "run", "attempt", "written", "bytes"],
+        )
+    return code
+
+
+async def _fetch(options: argparse.Namespace) -> int:
+    pod = Inventory().get(options.pod)
+    async with linked(pod, deploy=False) as live:
+        await live.streams()
+        mine = [one for one in reports.listed(live) if one.run == options.name and options.attempt in (None, one.attempt)]
+        if not mine:
+            what = f"attempt {options.attempt} of {options.name}" if options.attempt is not None else options.name
+            raise UsageError(
+                f"{pod.name} has no crash report of {what}.", f"`bs4-console reports list --pod {pod.name}` shows what it has."
+            )
+        target = options.to or private(private(data_dir() / "reports") / pod.name) / mine[0].file_name
+        await reports.fetch(live, mine[0], target)
+    if options.json:
+        emit("report", pod=pod.name, run=mine[0].run, attempt=mine[0].attempt, file=str(target))
+    else:
+        print(f"{target}: `bs4-console reports open` and `bs4-console diagnose` read it.")
+    return 0
+
+
+async def _open(options: argparse.Namespace) -> int:
+    from bs4_console.cli.recording import show
+    from bs4_console.core.recorded import RecordedSession
+
+    report = reports.load(options.file)
+    written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.head["t"]))
+    head = report.head
+    why = f"This is the report of {report.run} on {head['host']}, attempt {head['attempt']}, written {written}; nothing is live."
+    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
+        reports.unpack(report, Path(directory))
+        session = RecordedSession(str(report.head["host"]), Path(directory), why)
+        return await show(session, why, headless=options.headless or options.json or not is_terminal(), as_json=options.json)

@@ -1,0 +1,294 @@
+"""Bring a directory of code to a pod: what differs as a plan first, then by rsync, or over SFTP where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import hashlib
+import io
+import json
+import os
+import shlex
+import shutil
+import stat
+import tarfile
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from bs4_console.core import shell
+from bs4_console.core.assets import find
+from bs4_console.core.code_sync_remote import SCRIPT
+from bs4_console.core.errors import ConsoleError, UsageError
+from bs4_console.core.inventory import Pod
+from bs4_console.core.transport import Completed
+
+#: As rsync decides by default: the same size and time is the same file. Filesystems keep times to a second at worst.
+_TIME_S = 1.0
+#: Bytes of files that travel in one upload; one larger file travels alone, up to LARGEST.
+_BATCH, LARGEST = 16 << 20, 1 << 30
+_REMOTE_S, _RSYNC_S = 120.0, 3600.0
+
+
+@runtime_checkable
+class Machine(Protocol):
+    """What is needed of a transport."""
+
+    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0) -> Completed: ...
+
+    async def upload(self, path: str, data: bytes) -> None: ...
+
+
+class SyncFailed(ConsoleError):
+    """Something on the way did not work; what was sent before stays, and the same command sends the rest."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file (`link` empty) or a symbolic link. `mtime` in wall seconds, `mode` the permission bits."""
+
+    size: int
+    mtime: float
+    mode: int = 0o644
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    """`send`: paths below `source` that are new or differ; `gone`: files that only the pod has; `skipped`: what is not sent, and why.
+    `delete`: whether `gone` is moved to the trash there, else it stays."""
+
+    source: Path
+    target: str
+    entries: dict[str, Entry]
+    send: list[str]
+    new: int
+    gone: list[str]
+    skipped: dict[str, str]
+    delete: bool
+    trash: str
+    same: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.entries[name].size for name in self.send)
+
+    @property
+    def empty(self) -> bool:
+        return not self.send and not (self.delete and self.gone)
+
+    @property
+    def hash(self) -> str:
+        told = [[name, self.entries[name].size, self.entries[name].mtime, self.entries[name].link] for name in self.send]
+        whole = [str(self.source), self.target, told, self.gone if self.delete else []]
+        return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+
+    def lines(self) -> list[str]:
+        """The plan as a person reads it."""
+        counts = f"{len(self.send)} files to send, {self.bytes} bytes ({self.new} new, {len(self.send) - self.new} changed)"
+        text = [f"{self.source} -> {self.target}: {counts}; {self.same} are there already"]
+        if self.gone:
+            what = f"moved to {self.trash}" if self.delete else "left there (--delete moves them to a trash)"
+            text.append(f"{len(self.gone)} only on the pod: {what}")
+        text += [f"  send {name} ({self.entries[name].size} bytes)" for name in self.send[:20]]
+        text += [f"  move {name}" for name in (self.gone[:20] if self.delete else [])]
+        text += [f"  not sent: {name}: {why}" for name, why in list(self.skipped.items())[:20]]
+        if len(self.send) > 20:
+            text.append(f"  and {len(self.send) - 20} more")
+        return text
+
+
+@dataclass(frozen=True)
+class Sent:
+    """`how`: rsync or sftp; `why`: why it was not rsync, "" when it was."""
+
+    how: str
+    files: int
+    bytes: int
+    moved: int
+    why: str = ""
+
+
+@dataclass
+class Sync:
+    """One source, one pod, one target. `target` counts from the home directory there."""
+
+    pod: Pod
+    machine: Machine
+    source: Path
+    target: str
+    delete: bool = False
+    stamp: str = ""
+    excludes: list[str] = field(default_factory=lambda: excluded())
+
+    async def plan(self) -> SyncPlan:
+        """UsageError when the source is no directory, or the pod has a link where the source has a directory: nobody follows it."""
+        if not self.source.is_dir():
+            raise UsageError(f"{self.source} is no directory.", "Name the directory of code to send.")
+        entries, skipped = await asyncio.to_thread(local, self.source, self.excludes)
+        there = await self._ask(op="list", exclude=self.excludes)
+        remote: dict[str, list[Any]] = there["files"]
+        for name in there["links"]:
+            if any(path.startswith(f"{name}/") for path in entries):
+                raise UsageError(f"{there['root']}/{name} is a link on {self.pod.name}; nothing is sent through it.", "Replace it there.")
+        send = [name for name, entry in sorted(entries.items()) if not _same(entry, remote.get(name))]
+        gone = sorted(name for name in remote if name not in entries and name not in skipped)
+        new = sum(name not in remote for name in send)
+        trash = f"{there['store']}/trash/{self.stamp}"
+        return SyncPlan(self.source, there["root"], entries, send, new, gone, skipped, self.delete, trash, same=len(entries) - len(send))
+
+    async def carry_out(self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None) -> Sent:
+        """Send, move aside, and look again: SyncFailed when something is still missing there."""
+        how, why = "rsync", await self._why_not_rsync()
+        await self._ask(op="prepare")
+        if plan.send and not why:
+            progress(f"rsync sends {len(plan.send)} files")
+            why = await self._rsync(plan)
+        if plan.send and why:
+            how = "sftp"
+            for number, batch in enumerate(batches(plan), 1):
+                progress(f"upload {number}: {len(batch)} files")
+                await self._upload(plan, batch)
+        moved = 0
+        if plan.delete and plan.gone:
+            moved = int((await self._ask(op="trash", names=plan.gone, stamp=self.stamp))["moved"])
+        left = (await self.plan()).send
+        if missing := [name for name in left if name in plan.send]:
+            raise SyncFailed(f"{len(missing)} files are not there as they are here ({missing[0]} first).", "Run the same command again.")
+        return Sent(how, len(plan.send), plan.bytes, moved, why)
+
+    async def _ask(self, **question: Any) -> dict[str, Any]:
+        body = json.dumps({"root": self.target, **question}).encode()
+        done = await self.machine.run(["python3", "-I", "-c", SCRIPT], stdin=body, timeout=_REMOTE_S)
+        if done.exit_status != 0:
+            words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            last = "".join(c for c in (words[-1] if words else "nothing was said") if c.isprintable())[:200]
+            raise SyncFailed(f"{self.pod.name} could not look at {self.target}: {last}.", "Check the target directory there.")
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    async def _why_not_rsync(self) -> str:
+        if self.pod.is_local or not self.pod.host:
+            return "the pod is this machine"
+        for program in ("rsync", "ssh"):
+            if shutil.which(program) is None:
+                return f"there is no {program} here"
+        there = await self.machine.run(["sh", "-c", "command -v rsync"])
+        return "" if there.exit_status == 0 else f"{self.pod.name} has no rsync"
+
+    async def _rsync(self, plan: SyncPlan) -> str:
+        """Exactly the files of the plan, by the system's ssh with the same address, key, jump and pinned host key; why it failed, or ""."""
+        words = [word for word in shell.of_pod(self.pod) if word != "-t"]
+        login, words = words[-1], words[:-2]
+        remote = shlex.join([*words, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ClearAllForwardings=yes"])
+        host = f"{login.rpartition('@')[0]}@" if "@" in login else ""
+        name = login.rpartition("@")[2]
+        place = f"{host}[{name}]" if ":" in name else f"{host}{name}"
+        argv = [
+            "rsync", "--links", "--perms", "--times", "--omit-dir-times", "--protect-args", "--from0", "--files-from=-", "-e", remote,
+            f"{self.source}/", f"{place}:{plan.target}/",
+        ]  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=-1, stdout=asyncio.subprocess.DEVNULL, stderr=-1, start_new_session=True
+        )
+        try:
+            async with asyncio.timeout(_RSYNC_S):
+                _, err = await process.communicate("\0".join(plan.send).encode("utf-8", "surrogateescape"))
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode == 0:
+            return ""
+        said = err.decode("utf-8", "replace").strip().splitlines()
+        return "rsync ended with " + str(process.returncode) + (f": {said[0][:160]}" if said else "")
+
+    async def _upload(self, plan: SyncPlan, names: Sequence[str]) -> None:
+        """One archive over SFTP beside the target, put into place there file by file, each by one rename."""
+        data = await asyncio.to_thread(packed, plan, names)
+        path = (await self._ask(op="prepare"))["archive"]
+        await self.machine.upload(path, data)
+        await self._ask(op="place", archive=path)
+
+
+def excluded() -> list[str]:
+    with (find("configs") / "sync.toml").open("rb") as handle:
+        return [str(name) for name in tomllib.load(handle)["exclude"]]
+
+
+def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
+    """(what is to be on the pod, what is left out and why). Directories that are links are not entered, and a link that leads out of the
+    tree is not sent: there it would point to something else."""
+    entries: dict[str, Entry] = {}
+    skipped: dict[str, str] = {}
+    root = source.resolve()
+    for path in _walk(root, excludes):
+        name = path.relative_to(root).as_posix()
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            target = path.readlink()
+            real = path.resolve()
+            if target.is_absolute() or root not in real.parents:
+                skipped[name] = f"a link out of the tree, to {target}"
+            else:
+                entries[name] = Entry(0, status.st_mtime, 0o777, str(target))
+        elif stat.S_ISREG(status.st_mode):
+            entries[name] = Entry(status.st_size, status.st_mtime, stat.S_IMODE(status.st_mode))
+        else:
+            skipped[name] = "no file"
+    return entries, skipped
+
+
+def _walk(directory: Path, excludes: Sequence[str]) -> Iterator[Path]:
+    for entry in sorted(os.scandir(directory), key=lambda one: one.name):
+        if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in excludes):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), excludes)
+        else:
+            yield Path(entry.path)
+
+
+def _same(entry: Entry, there: list[Any] | None) -> bool:
+    if there is None:
+        return False
+    size, mtime, link = there
+    if entry.link or link:
+        return bool(entry.link == link)
+    return bool(size == entry.size and abs(mtime - entry.mtime) < _TIME_S)
+
+
+def batches(plan: SyncPlan) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for name in plan.send:
+        weight = plan.entries[name].size
+        if weight > LARGEST:
+            raise SyncFailed(f"{name} is larger than {LARGEST >> 30} GiB.", "Install rsync on both sides, or leave it out.")
+        if batch and size + weight > _BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(name)
+        size += weight
+    if batch:
+        yield batch
+
+
+def packed(plan: SyncPlan, names: Sequence[str]) -> bytes:
+    """The files as one archive, with modes and times and nobody's user names."""
+    buffer = io.BytesIO()
+    root = plan.source.resolve()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=3, format=tarfile.PAX_FORMAT) as archive:
+        for name in names:
+            entry, info = plan.entries[name], tarfile.TarInfo(name)
+            info.mtime, info.mode = entry.mtime, entry.mode
+            if entry.link:
+                info.type, info.linkname = tarfile.SYMTYPE, entry.link
+                archive.addfile(info)
+                continue
+            with open(os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW), "rb") as handle:
+                info.size = os.fstat(handle.fileno()).st_size
+                archive.addfile(info, handle)
+    return buffer.getvalue()

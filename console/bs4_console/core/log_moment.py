@@ -1,0 +1,27 @@
+"""When a line of a log was written: found by asking for times, because a line's own clock has no date and its pod's zone is not known."""
+
+from __future__ import annotations
+
+from bs4_console.core.log_pages import LogPages, split
+
+#: Time zones differ by multiples of this: within it, a line's own clock is true to the second.
+_ZONES_S = 900
+#: Enough to find a second among some months.
+_HALVINGS = 24
+
+
+async def written_at(pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float) -> float:
+    """Wall seconds (of the pod) at which the log reached `cursor`, between `begin` and `end`. `clock`: seconds since midnight that the line
+    itself shows."""
+    target = split(cursor)
+    for _ in range(_HALVINGS):
+        if end - begin <= 1.0:
+            break
+        middle = (begin + end) / 2
+        if split(str((await pages.ask(stream, "seek-time", t=middle))["cursor"])) > target:
+            end = middle
+        else:
+            begin = middle
+    if clock is None:
+        return begin
+    return begin + ((clock - begin + _ZONES_S / 2) % _ZONES_S) - _ZONES_S / 2

@@ -1,0 +1,153 @@
+"""What is wrong with a start before it is made: the pod looked at by its agent, the config and the model judged here.
+
+One look, one list of checks. A launch that has a blocking check is refused; an unknown one is said and never taken for healthy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from bs4_console.core import preflight_config, preflight_pod, preflight_run, preflight_services, preflight_stack
+from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
+from bs4_console.core.errors import ChannelLost, NotApplicableError, RemoteError
+from bs4_console.core.preflight_check import Check, State, Wanted, number
+
+__all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
+
+#: Questions for the pod's time, of which the quickest answer counts.
+_CLOCK_ASKED = 3
+_PAUSE_S = 0.1
+_AGAIN_S = 0.5
+#: A rule of the config -> the failure that another judge finds by other means.
+_TWINS = {"R24": "model-unsupported", "R11": "shared-gpu-budget", "R32": "curriculum-noop"}
+_LEVELS: Mapping[State, int] = {"ok": OK, "warning": WARNING, "blocking": CRITICAL, "unknown": UNKNOWN}
+
+
+class Asks(Protocol):
+    """A PodSession or a Channel."""
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Checks in the order in which they are read; `facts` are the agent's own answers by part (pod, run, stack, services)."""
+
+    checks: tuple[Check, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def blocking(self) -> tuple[Check, ...]:
+        """What makes the start fail or lose work. Empty: it may be made."""
+        return tuple(check for check in self.checks if check.state == "blocking")
+
+    def of(self, state: State) -> Sequence[Check]:
+        return [check for check in self.checks if check.state == state]
+
+    @property
+    def level(self) -> int:
+        """As `check` counts: 0 OK, 1 WARNING, 2 CRITICAL (something blocks), 3 UNKNOWN; the worst, UNKNOWN between WARNING and CRITICAL."""
+        order = (OK, WARNING, UNKNOWN, CRITICAL)
+        return max((_LEVELS[check.state] for check in self.checks), key=order.index, default=UNKNOWN)
+
+
+async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Preflight:
+    """All checks of one start, or of the pod alone when `wanted` names none. It takes as long as the slowest look on the pod (importing the
+    training stack: up to a minute the first time, then it is remembered), `timeout` seconds at most: what has not answered is unknown.
+
+    Errors of the link as they come (a look survives a link that a session makes again); NotApplicableError when the agent is too old to be
+    asked, RemoteError when the start makes no sense.
+    """
+    wanted = replace(wanted, pod=_name(asks) or wanted.pod)
+    skew = await _skew(asks)
+    config = await _config(asks, wanted) if wanted.complete else []
+    facts = await _look(asks, wanted, timeout)
+    pod, run, stack, services = (_part(facts, name) for name in ("pod", "run", "stack", "services"))
+    checks = preflight_pod.judge(pod, run, wanted)
+    checks += preflight_stack.judge(stack, pod, wanted)
+    if wanted.complete:
+        checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run)
+        # A detector over the planned run may see what the pod's own checks have said.
+        told = {check.id for check in checks if check.state in ("warning", "blocking")}
+        checks += [check for check in await asyncio.to_thread(preflight_run.judge, run, wanted) if check.id not in told]
+    checks += preflight_services.judge(services, run, wanted, skew)
+    return Preflight(tuple(_once(checks)), facts)
+
+
+async def _look(asks: Asks, wanted: Wanted, timeout: float) -> dict[str, Any]:
+    """The parts of the look, asked for until all are there or the time is over; the others are {"unknown": why}."""
+    deadline = time.monotonic() + timeout
+    question: dict[str, Any] = wanted.body()
+    while True:
+        try:
+            answer = await asks.query("preflight", "look", **question)
+        except ChannelLost:
+            # A session makes its link again, and the same question is the same look; of a bare channel nothing is left.
+            if not _name(asks) or time.monotonic() >= deadline:
+                raise
+            await asyncio.sleep(_AGAIN_S)
+            continue
+        facts, further = answer.get("facts"), answer.get("next")
+        found = dict(facts) if isinstance(facts, dict) else {}
+        if not isinstance(further, dict):
+            return found
+        if time.monotonic() >= deadline:
+            waiting = answer.get("waiting")
+            names = [str(name) for name in waiting] if isinstance(waiting, list) else []
+            return {**found, **{name: {"unknown": f"The pod gave no answer within {timeout:.0f} s."} for name in names}}
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
+    """The config's files; none where it cannot be read (the launch part of the look then says why)."""
+    try:
+        answer = await asks.query("preflight", "config", config=wanted.config, cwd=wanted.cwd)
+    except RemoteError as error:
+        if error.type != "bad-config":
+            raise
+        return []
+    files = answer.get("files")
+    pairs = [row for row in files if isinstance(row, list) and len(row) == 2] if isinstance(files, list) else []
+    return [(str(name), str(text)) for name, text in pairs]
+
+
+async def _skew(asks: Asks) -> float | None:
+    """Seconds by which the pod's clock is before ours, by the quickest of a few answers."""
+    measured: list[tuple[float, float]] = []
+    for _ in range(_CLOCK_ASKED):
+        sent = time.time()
+        began = time.monotonic()
+        try:
+            theirs = number((await asks.query("preflight", "clock")).get("t"))
+        except RemoteError as error:
+            if error.type != "unknown-stream":
+                raise
+            pod = _name(asks) or "the pod"
+            raise NotApplicableError(
+                f"The agent on {pod} is older than this console and knows no preflight.",
+                f"Bring the new one: `bs4-console deploy --pod {pod}`.",
+            ) from None
+        taken = time.monotonic() - began
+        if theirs is not None:
+            measured.append((taken, theirs - (sent + taken / 2)))
+    return min(measured)[1] if measured else None
+
+
+def _name(asks: Asks) -> str:
+    """What a session calls its pod; a bare channel does not know."""
+    return str(getattr(getattr(asks, "state", None), "name", ""))
+
+
+def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    part = facts.get(name)
+    return part if isinstance(part, Mapping) else None
+
+
+def _once(checks: Sequence[Check]) -> list[Check]:
+    """Without what a rule of the config has said already, with its line."""
+    twins = {twin for check in checks if (twin := _TWINS.get(check.id)) is not None}
+    return [check for check in checks if check.state == "ok" or check.id not in twins]

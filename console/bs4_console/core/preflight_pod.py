@@ -1,0 +1,119 @@
+"""Of the pod itself: GPUs and who holds them, limits, shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.core.preflight_check import GIB, Check, State, Wanted, gib, number, rows, said, unseen
+
+_GPUS = ("cuda-driver-missing", "GPUs")
+_HEALTH = ("gpu-off-bus", "GPU health")
+_FREE = ("stale-gpu-process", "GPU memory")
+_FILES = ("fd-limit-low", "open files")
+_SHARED = ("dev-shm-full", "shared memory")
+
+#: Bytes in use on an idle GPU; the driver's own share is a few hundred MB. The same number as in the playbook stale-gpu-process.
+IDLE_BYTES = 1_000_000_000
+#: What vLLM asks for; it raises its own soft limit as far as the hard one allows.
+FILES = 65536
+FEWEST_FILES = 1024
+#: Docker gives 64 MiB unless asked; NCCL and vLLM's workers pass tensors through it.
+SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
+
+
+def judge(pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
+    """`pod`, `run`: the agent's parts of these names; `run` None where no start is meant."""
+    if (blind := unseen([_GPUS, _HEALTH, _FREE, _FILES, _SHARED], pod)) is not None:
+        return blind
+    found = pod or {}
+    gpus = found.get("gpus") if isinstance(found.get("gpus"), Mapping) else {}
+    return [*_gpus(gpus or {}, run or {}, wanted), _nofile(found.get("nofile"), wanted), _shm(found.get("shm"))]
+
+
+def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
+    devices, state = rows(gpus.get("devices")), gpus.get("state")
+    detail = str(gpus.get("detail") or "")
+    if state != "ok":
+        word: State = "unknown" if state == "stale" else "blocking"
+        why = f"The driver shows no GPU ({state}{': ' + detail if detail else ''})."
+        fix = "Run `timeout 10 nvidia-smi` on the pod; when it hangs or lists none, release the pod."
+        return [said(_GPUS, word, why, fix), said(_FREE, "unknown", "The GPUs cannot be asked.")]
+    broken = [row for row in devices if row.get("error")]
+    checks = [said(_GPUS, "ok", f"{len(devices)} GPUs, driver {gpus.get('driver') or 'unknown'}.")]
+    if broken:
+        text = "; ".join(f"GPU {row.get('index')}: {row['error']}" for row in broken)
+        checks.append(said(_HEALTH, "blocking", text, "Release the pod and take another."))
+    else:
+        checks.append(said(_HEALTH, "ok", "The driver reports no lost GPU."))
+    return [*checks, _free(gpus, devices, run, wanted)]
+
+
+def _free(gpus: Mapping[str, Any], devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Wanted) -> Check:
+    if not wanted.uses_gpus:
+        return said(_FREE, "ok", f"An {wanted.component} by itself uses none.")
+    ids = run.get("gpu_ids") if isinstance(run.get("gpu_ids"), list) else None
+    meant = [row for row in devices if ids is None or row.get("index") in ids]
+    unread = [str(row.get("index")) for row in meant if number(row.get("used")) is None]
+    busy = [row for row in meant if (number(row.get("used")) or 0) > IDLE_BYTES]
+    if not busy:
+        if unread:
+            return said(_FREE, "unknown", f"The memory of GPU {', '.join(unread)} cannot be read.")
+        return said(_FREE, "ok", f"Less than 1 GB is in use on each of {len(meant)} GPUs.")
+    indexes = {str(row.get("index")) for row in busy}
+    holders = [row for row in rows(gpus.get("holders")) if str(row.get("gpu")) in indexes]
+    used = ", ".join(f"GPU {row.get('index')} {gib(number(row.get('used')) or 0)}" for row in busy)
+    if not holders:
+        why = f"In use: {used}, and no process that holds it can be seen from here."
+        return said(
+            _FREE, "blocking", why, "Look with `nvidia-smi` on the host; a pod whose GPUs are taken from outside is to be released."
+        )
+    who = "; ".join(_holder(row) for row in holders[:4])
+    apart = wanted.component != "rl" or run.get("serves_itself") is False
+    if apart and all(row.get("run") for row in holders):
+        fix = "Right when these are the other parts of this run, on GPUs of their own; else stop them first."
+        return said(_FREE, "warning", f"In use: {used}. Held by {who}.", fix)
+    return said(_FREE, "blocking", f"In use: {used}. Held by {who}.", _release(holders, wanted))
+
+
+def _holder(row: Mapping[str, Any]) -> str:
+    owner = (
+        f"of the running {row['run']}"
+        if row.get("run")
+        else f"left behind by {row['dead_run']}"
+        if row.get("dead_run")
+        else "of no known run"
+    )
+    return f"pid {row.get('pid')} on GPU {row.get('gpu')} ({owner}): {str(row.get('command'))[:80]}"  # fmt: skip
+
+
+def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
+    runs = sorted({str(row.get("run") or row.get("dead_run")) for row in holders if row.get("run") or row.get("dead_run")})
+    fixes = [f"{wanted.stop(run)} ends all of {run}." for run in runs]
+    strangers = [str(row.get("pid")) for row in holders if not row.get("run") and not row.get("dead_run")]
+    if strangers:
+        fixes.append(f"Find out whose pid {', '.join(strangers)} is (`ps -fp {','.join(strangers)}`) and end it, or use other GPUs.")
+    return " ".join(fixes)
+
+
+def _nofile(limits: Any, wanted: Wanted) -> Check:
+    soft, hard = (number(limits.get(key)) for key in ("soft", "hard")) if isinstance(limits, Mapping) else (None, None)
+    if soft is None or hard is None:
+        return said(_FILES, "unknown", "The limits could not be read.")
+    why = f"Soft limit {soft:.0f}, hard limit {hard:.0f}; vLLM wants {FILES}."
+    if hard < FILES:
+        return said(_FILES, "warning", f"{why} It cannot raise its own that far.", f"Give the pod more: `--ulimit nofile={FILES}:{FILES}`.")
+    if soft < FEWEST_FILES:
+        return said(_FILES, "warning", why, f"{wanted.setup()} orders {FILES} for every launch.")
+    return said(_FILES, "ok", why)
+
+
+def _shm(usage: Any) -> Check:
+    free, total = (number(usage.get(key)) for key in ("free", "total")) if isinstance(usage, Mapping) else (None, None)
+    if free is None or total is None:
+        return said(_SHARED, "unknown", "Its filesystem does not answer.")
+    why = f"{gib(free)} of {gib(total)} are free in /dev/shm."
+    fix = "See what is there: `ls -la /dev/shm`. Where it is too small, create the pod with `--shm-size=16g`."
+    if free < SHARED_LEAST:
+        return said(_SHARED, "blocking", why, fix)
+    return said(_SHARED, "warning" if free < SHARED_BYTES else "ok", why, fix)

@@ -1,0 +1,158 @@
+"""Of the start itself: whether it would be made, what an earlier run left in its way, whether its checkpoints fit, who has its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.core import playbooks
+from bs4_console.core.configs.families import billions
+from bs4_console.core.preflight_check import Check, Wanted, gib, number, rows, said, unseen
+
+_LAUNCH = ("launch", "launch")
+_EARLIER = ("stale-checkpoint-deadlock", "what an earlier run left")
+_DISK = ("disk-next-checkpoint", "disk for checkpoints")
+_SECRET = ("secrets-exposed", "secrets")
+_PORTS = ("port-in-use", "ports")
+
+#: A launch that the agent refuses -> the failure that it would have become.
+_REFUSALS = {
+    "run-exists": "run-dir-collision",
+    "bad-config": "config-rejected",
+    "refused": "stale-checkpoint-deadlock",
+    "launch-failed": "path-drift",
+}
+#: Bytes that a checkpoint has for each parameter (as core.configs.sizing says it: 8B took 31 GiB).
+_BYTES = 4.0
+#: Components that listen on the inference server's ports, or speak to who does.
+_SERVED = ("rl", "inference", "orchestrator", "eval")
+#: What steps above the one that is resumed make of a start, if nobody moves them aside.
+_AHEAD = {"prime-rl-2026-01": "step-desync", "prime-rl": "resume-latest-partial"}
+#: Severities of playbooks under which a start fails or loses work; what is milder is said and does not stop it.
+_GRAVE = "critical"
+
+
+def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
+    """`run`: the agent's part of that name."""
+    saving, serving = [_DISK] if wanted.saves else [], [_PORTS] if wanted.component in _SERVED else []
+    if (blind := unseen([_LAUNCH, _EARLIER, *saving, *serving], run)) is not None:
+        return blind
+    found = run or {}
+    own = [_launch(found), _earlier(found, wanted), *([_disk(found)] if saving else []), *(_ports(found, wanted) if serving else [])]
+    # Where a detector speaks of the same failure it is said once: by the check when that is bad too, for it has the numbers.
+    bad = {check.id for check in own if check.state in ("warning", "blocking")}
+    if run and run.get("secret"):
+        why = f"Its options hold what looks like {run['secret']} (not shown): every user of the machine could read it."
+        own.append(said(_SECRET, "blocking", why, f"Take it out; {wanted.setup('--credentials ask')} puts it into a file of mode 0600."))
+    seen = [check for row in rows(found.get("findings")) if (check := _finding(row)).id not in bad]
+    told = {check.id for check in seen}
+    return [*(check for check in own if check.id not in told or check.state != "ok"), *seen]
+
+
+def _launch(run: Mapping[str, Any]) -> Check:
+    refused = run.get("refused")
+    if not isinstance(refused, Mapping):
+        return said(_LAUNCH, "ok", f"`{run.get('command')}`" if run.get("command") else "Nothing refuses it.")
+    message, kind = str(refused.get("message")), str(refused.get("type"))
+    identifier = "uv-missing" if message.startswith("uv ") else _REFUSALS.get(kind, "launch")
+    if "step-desync" in message:
+        identifier = "step-desync"
+    what, _, todo = message.rpartition("; ")
+    return said((identifier, _LAUNCH[1]), "blocking", what or message, todo[:1].upper() + todo[1:] if what else "Do as the reason says.")
+
+
+def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
+    plan = run.get("plan")
+    steps = [row for row in rows(run.get("checkpoints")) if number(row.get("step")) is not None]
+    whole = [int(row["step"]) for row in steps if row.get("complete")]
+    torn = [int(row["step"]) for row in steps if not row.get("complete")]
+    there = f"Complete steps there: {', '.join(map(str, whole)) or 'none'}" + (
+        f"; incomplete: {', '.join(map(str, torn))}." if torn else "."
+    )
+    if isinstance(run.get("refused"), Mapping):
+        return said(_EARLIER, "unknown", f"The launch is refused before this is looked at. {there}")
+    moves = plan.get("moves") if isinstance(plan, Mapping) else None
+    if isinstance(plan, Mapping) and isinstance(moves, list) and moves:
+        why = f"{len(moves)} directories would be moved aside first: {', '.join(str(m) for m in moves[:4])}. {there}"
+        identifier = _EARLIER[0] if plan.get("resume") is None else _AHEAD.get(wanted.trainer, _EARLIER[0])
+        return said((identifier, _EARLIER[1]), "warning", why, "The plan of the launch names them; nothing is deleted.")
+    text = str(plan.get("why") or "") if isinstance(plan, Mapping) else ""
+    return said(_EARLIER, "ok", " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}." if text else "", there))))
+
+
+def _disk(run: Mapping[str, Any]) -> Check:
+    usage = run.get("disk")
+    free = number(usage.get("free")) if isinstance(usage, Mapping) else None
+    if free is None:
+        return said(_DISK, "unknown", "The disk of the output directory does not answer.")
+    size, origin = _checkpoint_bytes(run)
+    if size is None:
+        return said(_DISK, "unknown", f"{gib(free)} are free; how large a checkpoint will be is not known.")
+    keep, goal, interval = (number(run.get(key)) for key in ("keep_last", "max_steps", "interval"))
+    there = sum(1 for row in rows(run.get("checkpoints")) if row.get("complete"))
+    one = f"a checkpoint is {gib(size)} ({origin})"
+    if keep is not None and keep >= 1:
+        # A trainer deletes the oldest only after the newest is saved.
+        more = max(keep + 1 - there, 1)
+        why = f"{gib(free)} are free; {one}, and {keep:.0f} + 1 of them have to fit ({there} are there)."
+        if free < more * size:
+            return said(_DISK, "blocking", why, f"Free {gib(more * size - free)}, or lower keep_last; `df -h` shows the disk.")
+        return said(_DISK, "ok", why)
+    if free < 2 * size:
+        return said(_DISK, "blocking", f"{gib(free)} are free; {one}, and two of them have to fit.", f"Free {gib(2 * size - free)}.")
+    count = int(goal // interval) if goal and interval else None
+    fits = int(free // size)
+    if count is not None and count + 1 <= fits:
+        return said(_DISK, "ok", f"{gib(free)} are free; {one}, and {count} are to come.")
+    why = f"{gib(free)} are free; {one}, nothing limits their number (keep_last is not set), and {fits} fit."
+    return said(("keep-last-missing", _DISK[1]), "warning", why, "Launch with `--ckpt.keep-last 3`, or set it in [ckpt].")
+
+
+def _checkpoint_bytes(run: Mapping[str, Any]) -> tuple[float | None, str]:
+    measured = [number(row.get("bytes")) or 0 for row in rows(run.get("checkpoints")) if row.get("complete")]
+    if max(measured, default=0) > 0:
+        return max(measured), "as the largest that is there"
+    size = billions(str(run.get("model") or ""))
+    return (size * 1e9 * _BYTES, f"{size:g}B x {_BYTES:g} bytes") if size else (None, "")
+
+
+def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
+    ports = rows(run.get("ports"))
+    held = [row for row in ports if row.get("holder")]
+    numbers = ", ".join(str(row.get("port")) for row in ports)
+    if not ports:
+        return [said(_PORTS, "unknown", "Which ports this start needs is not known.")]
+    if run.get("serves_itself") is False:
+        if held:
+            return [said(_PORTS, "ok", f"The config starts no inference server, and one listens: {held[0]['holder']}.")]
+        fix = f"Start the server first: `bs4-console launch CONFIG --pod {wanted.pod} --component inference ...`."
+        return [
+            said(
+                ("inference-unreachable", "inference server"),
+                "warning",
+                f"The config starts none, and nobody listens on {numbers}.",
+                fix,
+            )
+        ]
+    if not held:
+        return [said(_PORTS, "ok", f"Nobody listens on {numbers}.")]
+    checks = []
+    for row in held:
+        owner = f" It is of {row['run']}." if row.get("run") else ""
+        fix = (
+            f"{wanted.stop(row['run'])} ends it."
+            if row.get("run")
+            else f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose another port in the config."
+        )
+        checks.append(said(_PORTS, "blocking", f"Port {row.get('port')} is taken: {row['holder']}.{owner}", fix))
+    return checks
+
+
+def _finding(row: Mapping[str, Any]) -> Check:
+    """A detector's word over the planned run. Its fix is what its playbook advises."""
+    failure = str(row.get("failure"))
+    grave = row.get("severity") == _GRAVE
+    evidence = next((str(text) for text in row.get("evidence") or () if text), "")
+    why = str(row.get("summary")) + (f" ({evidence})" if evidence else "")
+    fix = " ".join(playbooks.advice(failure)[:2]) or f"See `bs4-console playbook show {failure}`."
+    return said((failure, str(row.get("title") or failure)), "blocking" if grave else "warning", why, fix)

@@ -1,0 +1,187 @@
+"""Of what lies outside the pod: credentials, the model, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.core import models
+from bs4_console.core.configs.families import billions
+from bs4_console.core.models import Remark
+from bs4_console.core.preflight_check import Check, State, Wanted, gib, number, said, unseen
+
+_HUB = ("hub-auth", "Hugging Face token")
+_WANDB = ("wandb-auth", "W&B key")
+_STORE = ("object-store-auth", "B2 key")
+_MODEL = ("model-not-found", "model")
+_TEXT = ("model-unsupported", "model kind")
+_CACHE = ("disk-full", "disk for the model")
+_CLOCK = ("clock", "clock")
+
+#: Seconds. Screens correct up to here (CONTRACTS.md); signatures and tokens begin to fail at minutes.
+SKEW_S, SKEW_FATAL_S = 2.0, 300.0
+#: The Date of an answer has whole seconds and comes with its delay.
+DATE_SLACK_S = 5.0
+#: Bytes that a parameter has on the hub.
+_WEIGHTS = 2.0
+_SILENT = "See whether the pod has a network: `curl -sI https://huggingface.co | head -1`."
+
+
+def judge(services: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted, skew: float | None) -> list[Check]:
+    """`skew`: seconds by which the pod's clock is before the console's, None when it was not measured."""
+    subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
+    date = (services or {}).get("clock")
+    clock = _clock(skew, date if isinstance(date, Mapping) else None)
+    if (blind := unseen(subjects, services)) is not None:
+        return [*blind, *_registry(str((run or {}).get("model") or ""), wanted), clock]
+    found = services or {}
+    model = found.get("model") if isinstance(found.get("model"), Mapping) else None
+    checks = [
+        _hub(_part(found, "hub"), model, wanted),
+        _wandb(_part(found, "wandb"), run, wanted),
+        _store(_part(found, "b2"), wanted),
+    ]
+    if wanted.complete:
+        checks += _model(model, str((run or {}).get("model") or ""), wanted)
+        checks += _download(model, (run or {}).get("cache"))
+    return [*checks, clock]
+
+
+def _part(services: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = services.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _renew(wanted: Wanted, by_hand: str) -> str:
+    return f"{wanted.setup('--credentials ask')} writes it; or `{by_hand}` on the pod."
+
+
+def _hub(part: Mapping[str, Any], model: Mapping[str, Any] | None, wanted: Wanted) -> Check:
+    state, detail, where = part.get("state"), part.get("detail"), part.get("token")
+    if state == "ok":
+        return said(_HUB, "ok", f"The hub knows it (from the {where}).")
+    if state == "refused":
+        fix = f"A bad token makes even public downloads fail. {_renew(wanted, 'hf auth login')}"
+        return said(_HUB, "blocking", f"The hub refuses it ({detail}, from the {where}).", fix)
+    if state == "absent":
+        if model is not None and (model.get("cached") or (model.get("status") == 200 and not model.get("gated"))):
+            return said(_HUB, "ok", "There is none, and this model needs none.")
+        fix = f"If the model is gated or private: {_renew(wanted, 'hf auth login')}"
+        return said(_HUB, "warning", f"There is none: {detail}.", fix)
+    return said(_HUB, "unknown", f"It could not be asked: {detail}.", _SILENT)
+
+
+def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wanted) -> Check:
+    state, detail, where = part.get("state"), part.get("detail"), part.get("token")
+    used = (run or {}).get("wandb")
+    fix = f"{_renew(wanted, 'wandb login')} Or start with WANDB_MODE=offline and sync later."
+    if state == "ok":
+        return said(_WANDB, "ok", f"W&B knows it (from the {where}).")
+    if state == "refused":
+        return said(_WANDB, "blocking" if used is not False else "warning", f"W&B refuses it ({detail}, from the {where}).", fix)
+    if state == "offline":
+        return said(_WANDB, "ok", f"W&B is not asked: {detail}.")
+    if state == "absent":
+        if used is False:
+            return said(_WANDB, "ok", "There is none, and the config does not use W&B.")
+        level: State = "blocking" if used else "warning"
+        return said(_WANDB, level, f"There is none: {detail}.", fix)
+    return said(_WANDB, "unknown", f"It could not be asked: {detail}.", _SILENT)
+
+
+def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
+    state, detail, missing = part.get("state"), part.get("detail"), part.get("missing")
+    fix = "Make an application key for the bucket with listFiles, readFiles, writeFiles and deleteFiles. " + _renew(
+        wanted, "b2 account authorize"
+    )
+    if state == "absent":
+        return said(_STORE, "ok", "There is none: checkpoints live and die with the pod.")
+    if state == "refused":
+        return said(_STORE, "warning", f"B2 refuses it ({detail}): nothing will be copied there.", fix)
+    if state == "ok" and isinstance(missing, list) and missing:
+        return said(_STORE, "warning", f"It may not {', '.join(map(str, missing))}.", fix)
+    if state == "ok":
+        return said(_STORE, "ok", "B2 knows it, and it may list, read, write and delete.")
+    return said(_STORE, "unknown", f"It could not be asked: {detail}.", _SILENT)
+
+
+def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[Check]:
+    registry = _registry(name, wanted)
+    if model is None:
+        why = f"{name} is a path on the pod." if name else "The config names no model."
+        return [said(_MODEL, "ok" if name else "unknown", why), *registry]
+    return [_to_be_had(model), *_senses(model, registry)]
+
+
+def _download(model: Mapping[str, Any] | None, usage: Any) -> list[Check]:
+    """Whether a model that has to be fetched fits where it is put. Its size by its name; where that does not say, nothing is said."""
+    size = billions(str((model or {}).get("id") or ""))
+    if model is None or model.get("cached") or size is None:
+        return []
+    need, free = size * 1e9 * _WEIGHTS, number(usage.get("free")) if isinstance(usage, Mapping) else None
+    if free is None:
+        return [said(_CACHE, "unknown", "The disk of the hub's cache does not answer.")]
+    why = f"{gib(free)} are free in the hub's cache; {model['id']} is about {gib(need)} ({size:g}B x {_WEIGHTS:g} bytes)."
+    return [said(_CACHE, "ok" if free > need else "blocking", why, "Free space there, or let HF_HOME name a larger disk.")]
+
+
+def _to_be_had(model: Mapping[str, Any]) -> Check:
+    name, status, detail = model.get("id"), model.get("status"), model.get("detail")
+    if model.get("cached"):
+        return said(_MODEL, "ok", f"{name} is in the pod's cache.")
+    if status == 200:
+        return said(_MODEL, "ok", f"{name} is on the hub and this pod may read it.")
+    if status in (401, 403, 404):
+        remark = models.refused(str(name), int(status), "")[0]
+        gated = status != 404
+        return said(("hub-gated", _MODEL[1]) if gated else _MODEL, "blocking", remark.message, remark.fix)
+    if detail == "HF_HUB_OFFLINE is set":
+        fix = f"Fetch it with `hf download {name}` while HF_HUB_OFFLINE is unset."
+        return said(("hub-offline-uncached", _MODEL[1]), "blocking", f"{detail}, and {name} is not in the pod's cache.", fix)
+    return said(_MODEL, "unknown", f"{name} is not in the pod's cache, and the hub gave no answer ({detail}).", _SILENT)
+
+
+def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
+    """What its config.json says, and what the registry knows."""
+    config = model.get("config")
+    if not isinstance(config, Mapping):
+        return (
+            registry if any(check.state != "ok" for check in registry) else [said(_TEXT, "unknown", "Its config.json could not be read.")]
+        )
+    own = [_remarked(remark) for remark in models.senses(str(model.get("id")), dict(config))]
+    return [*own, *(check for check in registry if check.state != "ok")]
+
+
+def _registry(name: str, wanted: Wanted) -> list[Check]:
+    """The registry of models knows what could not be trained; of a model that it does not know it says nothing."""
+    if not name or not wanted.complete or models.get(name) is None:
+        return []
+    return [_remarked(remark) for remark in models.verify(name, wanted.trainer) if remark.level != "info" and remark.check != "known"]
+
+
+def _remarked(remark: Remark) -> Check:
+    state: State = "blocking" if remark.level == "error" else "warning" if remark.level == "warning" else "ok"
+    subject = ("no-tool-calls", "tool calls of the model") if remark.check == "tool-calls" else _TEXT
+    return said(subject, state, remark.message, remark.fix)
+
+
+def _clock(skew: float | None, date: Mapping[str, Any] | None) -> Check:
+    offset = number((date or {}).get("offset_s"))
+    parts = []
+    if skew is not None:
+        parts.append(f"{abs(skew):.1f} s {'before' if skew > 0 else 'behind'} this console's")
+    if offset is not None:
+        parts.append(f"{abs(offset):.0f} s {'before' if offset > 0 else 'behind'} that of {(date or {}).get('service')}")
+    if not parts:
+        return said(_CLOCK, "unknown", "Nobody could be asked what time it is.")
+    why = f"It is {' and '.join(parts)}."
+    # Where a service was asked as well, that decides: this console's own clock may be the wrong one.
+    off = max(abs(offset) - DATE_SLACK_S, 0.0) if offset is not None else abs(skew or 0.0)
+    fix = "Set it: `chronyc -a makestep` or `ntpdate pool.ntp.org` on the host; a container has its host's clock."
+    if off > SKEW_FATAL_S:
+        return said(_CLOCK, "blocking", f"{why} Certificates and signed requests fail at that.", fix)
+    if off > SKEW_S:
+        return said(_CLOCK, "warning", why, fix)
+    if offset is not None and skew is not None and abs(skew) > SKEW_S + DATE_SLACK_S:
+        return said(_CLOCK, "warning", f"{why} So it is this console's clock that is wrong.", "Set the clock of this machine.")
+    return said(_CLOCK, "ok", why)

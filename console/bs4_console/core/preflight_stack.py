@@ -1,0 +1,155 @@
+"""Of the training environment: versions against the known stacks and the driver, and whether what a run imports can be imported."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.core.assets import find
+from bs4_console.core.preflight_check import Check, Wanted, said, unseen
+
+_THERE = ("uv-missing", "training environment")
+_GENERATION = ("P06", "trainer generation")
+_KNOWN = ("stack", "versions")
+_DRIVER = ("cuda-driver-missing", "driver and CUDA")
+_FLASH = ("flash-attn-abi", "flash-attn")
+_ENVIRONMENTS = ("env-not-installed", "environments")
+
+#: Key of the probe -> key in configs/stacks.toml, where their names differ.
+_PACKAGES = {"prime_rl": "package", "vllm": "vllm", "torch": "torch", "flash_attn": "flash_attn", "verifiers": "verifiers"}
+
+
+def judge(stack: Mapping[str, Any] | None, pod: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
+    """Where no start is meant the versions are told and not compared."""
+    trainer, cwd = wanted.trainer if wanted.complete else "", wanted.cwd
+    subjects = [_THERE, *([_GENERATION, _KNOWN] if trainer else []), _DRIVER, _FLASH]
+    subjects += [_ENVIRONMENTS] if trainer and wanted.loads_environments else []
+    if (blind := unseen(subjects, stack)) is not None:
+        return blind
+    found = stack or {}
+    if not found.get("python"):
+        fix = f"{wanted.setup()} makes it; or on the pod: `cd ~/{cwd.removeprefix('~/')} && uv sync --all-extras`."
+        state = said(_THERE, "blocking", f"There is no .venv in {cwd}, nor above it.", fix)
+        return [state, *(said(subject, "unknown", "There is no training environment to ask.") for subject in subjects[1:])]
+    versions = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
+    have = {str(key): value for key, value in (versions or {}).items() if isinstance(value, str)}
+    told = ", ".join(f"{name} {have[name]}" for name in ("python", "prime_rl", "torch", "vllm", "flash_attn", "cuda") if name in have)
+    checks = [said(_THERE, "ok", f"{found['python']}: {told}.")]
+    if trainer:
+        checks += [_generation(have, trainer), _known(have, trainer)]
+    gpus = (pod or {}).get("gpus")
+    checks.append(_driver(have.get("cuda"), gpus.get("driver") if isinstance(gpus, Mapping) else None))
+    imports = found.get("imports") if isinstance(found.get("imports"), Mapping) else {}
+    return [*checks, *_imports(dict(imports or {}), have, wanted)]
+
+
+def _generation(have: Mapping[str, str], trainer: str) -> Check:
+    version = have.get("prime_rl")
+    if version is None:
+        fix = "Install it where it is checked out: `uv sync --all-extras`."
+        return said(_GENERATION, "blocking", "prime-rl is not installed in the training environment.", fix)
+    wanted = str(stacks()[trainer]["package"])
+    for other, entry in stacks().items():
+        if other != trainer and _minor(version) == _minor(str(entry["package"])) != _minor(wanted):
+            why = f"prime-rl {version} is installed, which is {entry['title']}; the start is for {trainer}."
+            return said(
+                _GENERATION, "blocking", why, f"Give `--trainer {other}`, or check out {stacks()[trainer]['revision']} and `uv sync`."
+            )
+    return said(_GENERATION, "ok", f"prime-rl {version}.")
+
+
+def _known(have: Mapping[str, str], trainer: str) -> Check:
+    entry = stacks()[trainer]
+    absent = [name for name in ("torch", "vllm") if name not in have]
+    if absent:
+        return said(
+            _KNOWN, "blocking", f"{' and '.join(absent)} are not installed in the training environment.", "Run `uv sync --all-extras`."
+        )
+    other = []
+    for name, key in _PACKAGES.items():
+        wanted = str(entry.get(key, ""))
+        if name in have and re.match(r"\d", wanted) and _public(have[name]) != _public(wanted):
+            other.append(f"{name} {have[name]} (known: {wanted})")
+    python = str(entry.get("python", "")).removeprefix("~=")
+    if python and _minor(have.get("python", python)) != _minor(python):
+        other.append(f"python {have['python']} (known: {entry['python']})")
+    if other:
+        fix = f"`uv sync --all-extras` at {entry['revision']} brings the versions of its lock file; or try 5 steps first."
+        return said(_KNOWN, "warning", f"Nobody has tried this together: {', '.join(other)}.", fix)
+    return said(_KNOWN, "ok", f"As in {entry['title']} ({entry['revision']}).")
+
+
+def _driver(cuda: str | None, driver: Any) -> Check:
+    if cuda is None or not isinstance(driver, str) or not re.match(r"\d", driver):
+        why = "torch is built without CUDA, or does not say with which." if cuda is None else "The driver does not tell its version."
+        return said(_DRIVER, "unknown", why)
+    table = _cuda()
+    least = table["runs"].get(cuda.partition(".")[0])
+    made_for = table["made_for"].get(cuda)
+    why = f"Driver {driver}, torch for CUDA {cuda}"
+    if least is None:
+        return said(_DRIVER, "unknown", f"{why}; what that needs is not known here.")
+    if _numbers(driver) < _numbers(least):
+        return said(
+            _DRIVER,
+            "blocking",
+            f"{why}, which needs {least} or newer.",
+            "Take a pod with a newer driver; it cannot be changed from inside.",
+        )
+    if made_for is not None and _numbers(driver) < _numbers(made_for):
+        fix = "Prefer a pod with that driver; what vLLM compiles for the GPU at its start may fail on an older one."
+        return said(_DRIVER, "warning", f"{why}, made for {made_for}.", fix)
+    return said(_DRIVER, "ok", f"{why}.")
+
+
+def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -> list[Check]:
+    checks = []
+    if "flash_attn" in imports:
+        problem = imports.pop("flash_attn")
+        fix = "Install the wheel made for this torch and CUDA, last of all: `uv sync --all-extras` takes the one of the lock file."
+        name = f"flash-attn {have.get('flash_attn')}"
+        good = said(_FLASH, "ok", f"{name} can be imported.")
+        checks.append(good if problem is None else said(_FLASH, "blocking", f"{name} cannot be imported: {problem}", fix))
+    else:
+        checks.append(said(_FLASH, "ok", "flash-attn is not installed."))
+    if not wanted.complete or not wanted.loads_environments:
+        return checks
+    if not imports:
+        return [*checks, said(_ENVIRONMENTS, "unknown", "The config names no environment that could be imported.")]
+    for module, problem in imports.items():
+        if problem is None:
+            checks.append(said(_ENVIRONMENTS, "ok", f"{module} can be imported."))
+            continue
+        name = module.replace("_", "-")
+        fix = f"Install it where the trainer runs: `prime env install OWNER/{name}`, or `uv pip install -e PATH`; then this again."
+        checks.append(said(_ENVIRONMENTS, "blocking", f"{module} cannot be imported in the training environment: {problem}", fix))
+    return checks
+
+
+@functools.cache
+def stacks() -> dict[str, dict[str, Any]]:
+    """configs/stacks.toml: trainer id -> what belongs together."""
+    with (find("configs") / "stacks.toml").open("rb") as handle:
+        return {name: entry for name, entry in tomllib.load(handle).items() if "package" in entry}
+
+
+@functools.cache
+def _cuda() -> dict[str, dict[str, str]]:
+    with (find("configs") / "cuda.toml").open("rb") as handle:
+        return tomllib.load(handle)
+
+
+def _public(version: str) -> str:
+    """Without the local part: 2.11.0+cu128 is 2.11.0 of another index."""
+    return version.partition("+")[0]
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return _numbers(version)[:2]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", _public(version)))

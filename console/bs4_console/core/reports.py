@@ -1,0 +1,198 @@
+"""Crash reports: which a pod has, how one comes here, and how one is opened where the pod is gone (the agent's recorder/ writes them)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.ledger import IncidentView, Ledger
+from bs4_agent.streams.cursor import START, Cursor
+from bs4_agent.streams.segments import parse
+from bs4_console.core import files
+from bs4_console.core.errors import RemoteError, UsageError
+from bs4_console.core.session import PodSession
+
+SUFFIX = ".report.tar.gz"
+SCHEMA = "bs4.report/1"
+#: A report is a few hundred KB; what unpacks to more than this is none.
+_MOST_BYTES = 256 * 1024 * 1024
+_RECORDS = re.compile(r"records/(journal|telemetry|steps/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})")
+_LOG = re.compile(r"(log/[A-Za-z0-9][\w.-]{0,99}/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})\.([0-9]{1,15})")
+_BESIDE = re.compile(r"dmesg\.log|(?:attempt|config)/[A-Za-z0-9][\w.-]{0,99}")
+_ANSWER_S = 60.0
+_TIMES = 3
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A report on a pod. `stream`: how it is read; `t`: wall seconds at which it was written."""
+
+    stream: str
+    run: str
+    attempt: int
+    t: float
+    bytes: int
+    sha256: str
+    missing: tuple[str, ...]
+
+    @property
+    def file_name(self) -> str:
+        return self.stream.removeprefix("report/") + SUFFIX
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report says of itself (its report.json), and the logs in it: (source, generation, first byte, data)."""
+
+    head: Mapping[str, Any]
+    logs: tuple[tuple[str, int, int, bytes], ...]
+    records: Mapping[str, tuple[tuple[int, bytes], ...]]
+    beside: Mapping[str, bytes]
+
+    @property
+    def run(self) -> str:
+        return str(self.head["run"])
+
+
+def listed(session: PodSession) -> list[Listed]:
+    """The reports that the pod's journal tells of, newest first, and that can still be read there."""
+    found = [
+        Listed(r["report"], r["run"], r["attempt"], r["t"], r["bytes"], r["sha256"], tuple(r["missing"]))
+        for r in session.state.ledger.reports.values()
+    ]
+    there = set(session.state.streams)
+    return sorted((one for one in found if one.stream in there), key=lambda one: one.t, reverse=True)
+
+
+async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
+    """Bring a report here whole, proved by the hash that the journal has. UsageError when `target` is there already."""
+    if target.exists():
+        raise UsageError(f"{target} is there already.", "Name another file with --to, or open this one.")
+    data = await _read(session, one.stream)
+    expected = next((r["sha256"] for r in session.state.ledger.reports.values() if r["report"] == one.stream), one.sha256)
+    if sha256(data).hexdigest() != expected:
+        raise UsageError(
+            f"{one.stream} is not what the journal says of it.", "It was written anew meanwhile, or changed; fetch it once more."
+        )
+    files.replace(target, data)
+    return target
+
+
+def load(path: Path) -> Report:
+    """Read a report, trusting nothing in it. UsageError for what is none."""
+    wrong = UsageError(f"{path} is no crash report.", f"Give a file that `bs4-console reports fetch` brought (*{SUFFIX}).")
+    try:
+        members = dict(_members(path))
+        head = json.loads(members.pop("report.json"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.", "Give another file.") from error
+    except (tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:
+        raise wrong from error
+    if not isinstance(head, dict) or head.get("schema") != SCHEMA or not {"home", "host", "run", "attempt", "trainer", "t"} <= head.keys():
+        raise wrong
+    logs, records, beside = [], defaultdict(list), {}
+    for name, data in members.items():
+        if found := _LOG.fullmatch(name):
+            logs.append((found[1].rsplit("/", 1)[1], int(found[2]), int(found[3]), data))
+        elif found := _RECORDS.fullmatch(name):
+            records[found[1]].append((int(found[2]), data))
+        elif _BESIDE.fullmatch(name):
+            beside[name] = data
+    return Report(head, tuple(logs), {name: tuple(sorted(parts)) for name, parts in records.items()}, beside)
+
+
+def unpack(report: Report, root: Path) -> None:
+    """Lay the report out as a mirror (core/mirror.py), which RecordedSession opens.
+
+    Only the ends of logs are in it: their bytes begin at 0 here, and every cursor in the records that points into one is moved with them.
+    """
+    home = root / re.sub(r"[^A-Za-z0-9]", "", str(report.head["home"]))[:64]
+    begins = {(f"log/{report.run}/{source}", generation): begin for source, generation, begin, _ in report.logs}
+    for source, generation, _, data in report.logs:
+        _put(home / "log" / report.run / source, generation, data)
+    for stream, parts in report.records.items():
+        for segment, data in parts:
+            _put(home / stream, segment, b"".join(_moved(line, begins) for line in data.splitlines(keepends=True)))
+    (root / "home").write_text(home.name)
+
+
+def incidents(report: Report) -> list[IncidentView]:
+    """What was wrong with the attempt when the report was written, by its journal; roots first."""
+    lines = (line for _, data in report.records.get("journal", ()) for line in data.splitlines())
+    ledger = Ledger(record for line in lines if (record := parse(line)) is not None)
+    return [i for i in ledger.open_incidents(report.run) if i.attempt == report.head["attempt"]]
+
+
+def not_seen(report: Report) -> list[str]:
+    """What is not in the report, and what the agent could not see."""
+    phrases = [*report.head.get("missing", ()), *(phrase for incident in incidents(report) for phrase in incident.coverage)]
+    return list(dict.fromkeys(map(str, phrases)))
+
+
+async def _read(session: PodSession, stream: str) -> bytes:
+    for _ in range(_TIMES):
+        parts: list[bytes] = []
+        cursor = START
+        try:
+            channel = await session.connected(_ANSWER_S)
+            while True:
+                chunk = await channel.read(stream, cursor)
+                parts.append(chunk.data)
+                cursor = chunk.next
+                if not chunk.more:
+                    return b"".join(parts)
+        except RemoteError as error:
+            if error.type != "bad-cursor":
+                raise
+    raise UsageError(f"{stream} is being written anew all the time.", "Fetch it once more in a minute.")
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    total = 0
+    with tarfile.open(path, "r:gz") as archive:
+        for member in archive:
+            total += member.size
+            if not member.isreg() or total > _MOST_BYTES:
+                raise tarfile.ReadError(f"{member.name}: not a plain file, or too large")
+            handle = archive.extractfile(member)
+            yield member.name, handle.read() if handle is not None else b""
+
+
+def _put(directory: Path, generation: int, data: bytes) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(directory / f"{generation}.data", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as handle:
+        handle.write(data)
+
+
+def _moved(line: bytes, begins: Mapping[tuple[str, int], int]) -> bytes:
+    """The record with its cursors as they are in the report; what is no record stays as it is."""
+    if not any(begins.values()) or b'"cursor"' not in line:
+        return line
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line
+    return json.dumps(_walk(record, begins), separators=(",", ":")).encode() + b"\n"
+
+
+def _walk(value: Any, begins: Mapping[tuple[str, int], int]) -> Any:
+    if isinstance(value, list):
+        return [_walk(item, begins) for item in value]
+    if not isinstance(value, dict):
+        return value
+    moved = {key: _walk(item, begins) for key, item in value.items()}
+    stream, cursor = value.get("stream"), value.get("cursor")
+    if isinstance(stream, str) and isinstance(cursor, str) and ":" in cursor:
+        place = Cursor.parse(cursor)
+        moved["cursor"] = str(Cursor(place.generation, max(0, place.offset - begins.get((stream, place.generation), 0))))
+    return moved

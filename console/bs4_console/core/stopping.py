@@ -1,0 +1,51 @@
+"""What stopping a run would do, from what its pod last told: which signals to which processes, and how long each is waited for.
+
+The agent looks again when it acts: processes that come or go until then are counted in or out by descent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_console.core.state import RunState
+
+
+@dataclass(frozen=True)
+class StopStep:
+    """`command` as a person would type it; `seconds`: how long its targets get to end."""
+
+    command: str
+    seconds: float
+
+
+def processes(run: RunState) -> list[dict[str, Any]]:
+    """The run's living processes as telemetry lists them; empty when nothing of it is known to live."""
+    return list(run.components) if run.alive else []
+
+
+def steps(run: RunState) -> list[StopStep]:
+    """In order, by the rules of the run's trainer; what is left after the last is named by the agent. Empty when nothing lives."""
+    living = processes(run)
+    if not living:
+        return []
+    from bs4_agent.errors import BadRequest
+    from bs4_agent.runs.ending import KILL_S, TERM_S
+    from bs4_agent.trainers import registry
+
+    found: list[StopStep] = []
+    try:
+        policy = registry.get(run.view.trainer).stop_policy
+    except BadRequest:
+        policy = None  # a trainer that only a newer agent knows
+    if policy is not None:
+        told = living if policy.target == "tree" else [c for c in living if c.get("component") == "launcher"]
+        found = [StopStep(_kill(name, told), seconds) for name, seconds in policy.signals if told]
+        if policy.target == "tree" and policy.signals[-1][0] == "SIGKILL":
+            return found
+    return [*found, StopStep(_kill("SIGTERM", living), TERM_S), StopStep(_kill("SIGKILL", living), KILL_S)]
+
+
+def _kill(signal: str, targets: Sequence[dict[str, Any]]) -> str:
+    return f"kill -{signal.removeprefix('SIG')} {' '.join(str(target.get('pid')) for target in targets)}"

@@ -1,0 +1,108 @@
+"""What a practice pod needs besides to be bare: a repository to clone, and an installer to fetch, both on this machine.
+
+git is the real one. `curl` stands for the network: whatever address it is asked for, it brings uv's installer. What that leaves is the
+miniature's uv, so everything behind it behaves as on a pod that was set up beforehand.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+_FILES = {
+    "pyproject.toml": '[project]\nname = "prime-rl"\nversion = "0.1.0"\n',
+    "uv.lock": "version = 1\n",
+    ".gitignore": ".venv/\noutputs/\nwandb/\n",
+    "README.md": "A miniature for practice.\n",
+}
+_CURL = """#!/bin/sh
+# Whatever is asked for: the installer of uv.
+while [ $# -gt 0 ]; do
+    if [ "$1" = -o ]; then out=$2; fi
+    shift
+done
+cp {installer} "$out"
+"""
+_INSTALLER = """#!/bin/sh
+set -e
+echo "downloading uv 0.9.18"
+{python} - {demo} "$HOME/.local/share/uv" <<'END'
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from miniature.install import install_uv
+install_uv(Path(sys.argv[2]), sys.executable)
+END
+mkdir -p "$UV_INSTALL_DIR"
+cat > "$UV_INSTALL_DIR/.uv.part" <<'END'
+#!/bin/sh
+# The miniature's uv is an interpreter, which would take this question for its own.
+if [ "$1" = --version ]; then echo "uv 0.9.18"; exit; fi
+exec "$HOME/.local/share/uv/bin/uv" "$@"
+END
+chmod 755 "$UV_INSTALL_DIR/.uv.part"
+mv "$UV_INSTALL_DIR/.uv.part" "$UV_INSTALL_DIR/uv"
+echo "installing to $UV_INSTALL_DIR"
+"""
+
+
+def usable() -> bool:
+    """Whether this machine has git."""
+    return shutil.which("git") is not None
+
+
+def stubs(root: Path) -> Path:
+    """The directory that stands first on a bare pod's PATH."""
+    directory = root / "stubs"
+    directory.mkdir(exist_ok=True)
+    installer = directory / "uv-installer"
+    installer.write_text(_INSTALLER.format(python=shlex.quote(sys.executable), demo=shlex.quote(str(Path(__file__).parent))))
+    curl = directory / "curl"
+    curl.write_text(_CURL.format(installer=shlex.quote(str(installer))))
+    curl.chmod(0o755)
+    return directory
+
+
+def without_uv(root: Path, directories: list[Path]) -> list[Path]:
+    """The same programs but for uv: where the machine one practises on has it, its directory is replaced by one of links."""
+    return [
+        _links(root / "stubs" / f"bin{number}", found) if (found / "uv").exists() else found for number, found in enumerate(directories)
+    ]
+
+
+def _links(directory: Path, of: Path) -> Path:
+    directory.mkdir(exist_ok=True)
+    for program in of.iterdir():
+        link = directory / program.name
+        if program.name not in ("uv", "uvx") and not link.is_symlink():
+            link.symlink_to(program)
+    return directory
+
+
+def repository(root: Path) -> Path:
+    """An empty tree for the project's files; `commit` makes the repository of it."""
+    directory = root / "remote" / "prime-rl"
+    (directory / "configs").mkdir(parents=True, exist_ok=True)
+    for name, text in _FILES.items():
+        (directory / name).write_text(text)
+    return directory
+
+
+def commit(directory: Path) -> str:
+    """The revision that a pod is to check out."""
+    _git(directory, "init", "--quiet", "--initial-branch", "main")
+    _git(directory, "add", "--all")
+    _git(directory, "commit", "--quiet", "--allow-empty", "--message", "A miniature for practice")
+    return _git(directory, "rev-parse", "HEAD")
+
+
+def _git(directory: Path, *words: str) -> str:
+    nobody = ["-c", "user.name=practice", "-c", "user.email=practice@example.org", "-c", "commit.gpgsign=false"]
+    own = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    own = {name: value for name, value in own.items() if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")}
+    done = subprocess.run(["git", *nobody, *words], cwd=directory, env=own, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,71 @@
+"""One line about a run's checkpoints, asked of its pod now and then while somebody looks at the run."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.core.errors import ConsoleError
+from bs4_console.tui.ink import Line
+
+if TYPE_CHECKING:
+    from bs4_console.core.session import PodSession
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.app import ConsoleApp
+
+#: Seconds between two looks: the pod reads its checkpoint directories for it.
+LOOK_S = 60.0
+#: A disk that will be full within this many seconds is a warning.
+SOON_S = 6 * 3600.0
+
+#: A checkpoint that is younger than this may still be being written.
+WRITTEN_S = 900.0
+
+
+class CheckpointLine:
+    """Empty until the pod has answered, and where it cannot (an older agent, a recording, a lost link before the first answer)."""
+
+    def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
+        self._app, self._pod, self._run = app, pod, run
+        self._text: Line = []
+        self._next = float("-inf")
+        self._asking = False
+
+    def line(self) -> Line:
+        """What is known; asks again when that is old."""
+        session = self._app.fleet.sessions.get(self._pod.name)
+        if session is not None and not self._asking and self._pod.link.up and self._app.clock.mono() >= self._next:
+            self._asking = True
+            self._app.spawn(f"checkpoints of {self._run}", self._ask(session), self._ended)
+        return self._text
+
+    def _ended(self) -> None:
+        self._asking = False
+
+    async def _ask(self, session: PodSession) -> None:
+        # A quarter of a second of imports: not in the thread that answers keys.
+        checkpoints = await asyncio.to_thread(importlib.import_module, "bs4_console.core.checkpoints")
+        try:
+            found = await checkpoints.of_pod(session, self._run)
+            self._text = _told(checkpoints.line(found), checkpoints.standing(self._pod, self._run), found, self._app.clock.wall())
+        except ConsoleError:
+            # It is one line among many: what is wrong with the link or the run is said where it belongs.
+            self._text = []
+        finally:
+            self._next = self._app.clock.mono() + LOOK_S
+            self._asking = False
+
+
+def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
+    full = found["forecast"]["full_t"]
+    sets = found["checkpoints"]
+    nothing = bool(sets) and not any(one["complete"] for one in sets)
+    # While it is being written every first checkpoint is incomplete.
+    ages = [one["age_s"] for one in sets]
+    fresh = nothing and all(age is not None and age < WRITTEN_S for age in ages)
+    stuck = nothing and any(age is not None and age >= WRITTEN_S for age in ages)
+    wrong = stuck or (full is not None and full - now < SOON_S)
+    said = "the first checkpoint is being written" if fresh else text
+    line: Line = [(" ckpts  ", "head"), ("▲ " if wrong else "", "warn bold"), (said, "warn bold" if wrong else "")]
+    return [*line, (f"   {order}", "dim")] if order else line

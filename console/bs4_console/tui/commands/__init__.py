@@ -1,0 +1,76 @@
+"""The one table of commands, a module for each room. Keys, the `:` line, the palette, the help screen and docs/commands.md are all read
+from it.
+
+A command `next-incident` is carried out by the method `do_next_incident(args)` of the screen it is given on, or of the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bs4_console.tui.commands import curves, everywhere, incidents, logs, places, tables
+from bs4_console.tui.commands.command import (
+    DIGITS,
+    EVERYWHERE,
+    FLEET,
+    GPUS,
+    HELP,
+    INCIDENT,
+    JOURNAL,
+    LOG,
+    MESSAGES,
+    NEEDS,
+    POD,
+    RUN,
+    Command,
+)
+from bs4_console.tui.commands.keys import key_text
+
+__all__ = [
+    "BY_ID",
+    "BY_NAME",
+    "COMMANDS",
+    "DIGITS",
+    "EVERYWHERE",
+    "FLEET",
+    "GPUS",
+    "HELP",
+    "INCIDENT",
+    "JOURNAL",
+    "LOG",
+    "MESSAGES",
+    "NEEDS",
+    "POD",
+    "RUN",
+    "Command",
+    "at",
+    "key_text",
+    "parse",
+]
+
+COMMANDS: tuple[Command, ...] = (
+    *incidents.COMMANDS,
+    *logs.COMMANDS,
+    *curves.COMMANDS,
+    *tables.COMMANDS,
+    *places.COMMANDS,
+    *everywhere.COMMANDS,
+)
+
+BY_ID: Mapping[str, Command] = {command.id: command for command in COMMANDS}
+BY_NAME: Mapping[str, Command] = {name: command for command in COMMANDS for name in command.names}
+
+
+def at(place: str) -> list[Command]:
+    """The commands of a screen, in the order of the key bar; those without a place there last."""
+    return sorted((c for c in COMMANDS if place in c.where), key=lambda c: c.hint or 1000)
+
+
+def parse(text: str) -> tuple[Command | None, str]:
+    """(command, arguments) of what was typed after `:`; an unambiguous beginning of a name is enough."""
+    word, _, args = text.strip().partition(" ")
+    command = BY_NAME.get(word)
+    if command is None and word:
+        near = {c.id: c for name, c in BY_NAME.items() if name.startswith(word)}
+        command = next(iter(near.values())) if len(near) == 1 else None
+    return command, args.strip()

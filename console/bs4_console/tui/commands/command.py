@@ -1,0 +1,47 @@
+"""What a command is: its names, its keys, where it works and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = "fleet", "pod", "run", "incident", "log", "help", "messages"
+JOURNAL, GPUS = "journal", "gpus"
+EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS})
+
+#: The keys that jump to a pinned place.
+DIGITS = tuple("123456789")
+
+#: What a command may need, and what is said when it is not there.
+NEEDS: Mapping[str, str] = {
+    "pod": "Select a pod first.",
+    "run": "Select a run first; this row has none.",
+    "incident": "There is no open incident here.",
+    "plan": "There is no plan yet; make one first.",
+    "write": "This console is read-only: start it without --read-only, or remove read_only from the pod.",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`: its place in the key bar, 0 = not there.
+    `args`: what may follow the name, for the help; `completes`: what Tab offers for it (pods, runs, sources, playbooks, themes, levels)."""
+
+    id: str
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    title: str
+    help: str
+    where: frozenset[str] = EVERYWHERE
+    needs: tuple[str, ...] = ()
+    hint: int = 0
+    args: str = ""
+    completes: str = ""
+
+    @property
+    def handler(self) -> str:
+        return "do_" + self.id.replace("-", "_")
+
+
+def on(*places: str) -> frozenset[str]:
+    return frozenset(places)

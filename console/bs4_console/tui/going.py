@@ -1,0 +1,180 @@
+"""Where to go: from a command or a screen to the next one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import SuspendNotSupported
+from textual.screen import Screen
+
+from bs4_console.core.errors import ConsoleError
+from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.screens.fleet import FleetScreen
+from bs4_console.tui.screens.messages import MessagesScreen
+from bs4_console.tui.telling import Telling
+
+if TYPE_CHECKING:
+    from bs4_console.core.fleet import Fleet
+    from bs4_console.core.state import PodState, RunState
+
+
+class Going(Telling):
+    """Screens that one may never open are imported when they are opened: the first paint does not wait for them."""
+
+    fleet: Fleet
+
+    def __init__(self, *, ansi_color: bool | None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self._greeted: set[str] = set()
+
+    def get_default_screen(self) -> Screen[None]:
+        return FleetScreen()
+
+    # -- by command
+
+    def do_back(self, args: str) -> None:
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def do_help(self, args: str) -> None:
+        from bs4_console.tui.screens.help import HelpScreen
+
+        if isinstance(self.screen, ConsoleScreen) and not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.screen.place))
+
+    def do_messages(self, args: str) -> None:
+        if not isinstance(self.screen, MessagesScreen):
+            self.push_screen(MessagesScreen())
+
+    def do_journal(self, args: str) -> None:
+        from bs4_console.tui.screens.journal import JournalScreen
+
+        if not isinstance(self.screen, JournalScreen):
+            self.push_screen(JournalScreen())
+
+    def do_gpus(self, args: str) -> None:
+        from bs4_console.tui.screens.gpus import GpusScreen
+
+        if not isinstance(self.screen, GpusScreen):
+            self.push_screen(GpusScreen())
+
+    def do_fleet(self, args: str) -> None:
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def do_pod(self, args: str) -> None:
+        if not any(pod.name == args for pod in self.fleet.pods):
+            self.say(
+                f"There is no pod {args!r}; there are {', '.join(sorted(p.name for p in self.fleet.pods)) or 'none'}.", severity="warning"
+            )
+            return
+        self.do_fleet("")
+        self.call_later(self._select, args)
+
+    def _select(self, pod: str) -> None:
+        if isinstance(self.screen, FleetScreen):
+            self.screen.select(pod)
+
+    def do_run(self, args: str) -> None:
+        pod_name, slash, run_name = args.rpartition("/")
+        found = [(p, p.runs[run_name]) for p in self.fleet.pods if run_name in p.runs and (not slash or p.name == pod_name)]
+        if len(found) == 1:
+            self.do_fleet("")
+            self.call_later(self.open_run, *found[0])
+        elif found:
+            self.say(
+                f"{run_name} runs on {', '.join(p.name for p, _ in found)}; say which: :run {found[0][0].name}/{run_name}",
+                severity="warning",
+            )
+        else:
+            self.say(f"There is no run {args!r}; Tab after `:run ` shows all.", severity="warning")
+
+    def do_logs(self, args: str) -> None:
+        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        if subject.pod and subject.run:
+            self.open_logs(subject.pod, subject.run.name, args or None)
+
+    def do_incident(self, args: str) -> None:
+        if isinstance(self.screen, ConsoleScreen):
+            self.open_incident(self.screen.subject(), args)
+
+    # -- by name
+
+    def open_run(self, pod: PodState, run: RunState) -> None:
+        from bs4_console.tui.screens.run import RunScreen
+
+        self.push_screen(RunScreen(pod, run))
+
+    def open_pod(self, pod: PodState) -> None:
+        from bs4_console.tui.screens.pod import PodScreen
+
+        self.push_screen(PodScreen(pod))
+
+    def open_logs(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
+        from bs4_console.tui.screens.log import LogScreen
+
+        known = [stream.rpartition("/")[2] for stream in pod.streams if stream.startswith(f"log/{run}/")]
+        if source is not None and source not in known:
+            self.say(f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.", severity="warning")
+            return
+        self.push_screen(LogScreen(pod, run, source, at))
+
+    def open_incident(self, subject: Subject, failure: str = "") -> None:
+        from bs4_console.tui.screens.incident import IncidentScreen
+
+        found = [i for i in subject.incidents if failure in ("", i.failure)]
+        if subject.pod is None or not found:
+            self.say(f"There is no open incident {failure} here.".replace("  ", " "), severity="warning")
+            return
+        self.push_screen(IncidentScreen(subject.pod, found[0].id))
+
+    def open_plan(self, subject: Subject, playbook: str) -> None:
+        """The page of a playbook for a run; without a name, that of its worst incident."""
+        from bs4_console.tui.screens.incident import IncidentScreen
+
+        if subject.pod is None or subject.run is None:
+            return
+        incident = next((i for i in subject.incidents if playbook in ("", i.playbook, i.failure)), None)
+        if incident is None and not playbook:
+            self.say("No incident is open here, so name the playbook: :plan ID (Tab shows them).", severity="warning")
+            return
+        screen = IncidentScreen(subject.pod, incident.id if incident else None, subject.run.name, playbook or None)
+        self.push_screen(screen)
+        screen.call_after_refresh(screen.do_plan, "")
+
+    def show_host_key(self, pod: PodState) -> None:
+        from bs4_console.tui.screens.host_key import HostKeyScreen
+
+        self._greeted.add(pod.name)
+        self.push_screen(HostKeyScreen(pod))
+
+    def open_shell(self, pod: PodState) -> None:
+        """In tmux in a window of its own; else here, and the screen comes back when the person leaves it."""
+        from bs4_console.core import shell
+        from bs4_console.tui import outside
+
+        try:
+            argv = shell.argv(pod.name, pod.address)
+            self.say(f"Shell on {pod.name}:", outside.words(argv))
+            if outside.in_tmux():
+                outside.window(pod.name, argv)
+                return
+            with self.suspend():
+                code = outside.here(argv)
+        except SuspendNotSupported:
+            self.say("This terminal cannot be left and come back to.", f"Open one yourself: {outside.words(argv)}", severity="warning")
+            return
+        except ConsoleError as error:
+            self.say(error.message, error.next_step, severity="error")
+            return
+        self.refresh(layout=True)
+        if code:
+            self.say(f"The shell on {pod.name} ended with {code}.", severity="warning")
+
+    def _greet(self) -> None:
+        """First contact is a person's decision: ask once per pod, on the fleet, one at a time. The row goes on saying it."""
+        if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
+            return
+        waiting = [pod for pod in self.fleet.pods if pod.link.state == "host key?" and pod.name not in self._greeted]
+        if waiting:
+            self.show_host_key(waiting[0])

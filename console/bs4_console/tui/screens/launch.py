@@ -1,0 +1,249 @@
+"""A launch in three steps: what is wanted, what exactly would be done, and the question. The watch is the run's own screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import Input
+
+from bs4_console.core import launch
+from bs4_console.core.errors import ConsoleError
+from bs4_console.core.launch import AUTO, TRAINERS, Asked
+from bs4_console.core.preflight_check import Check
+from bs4_console.core.state import PlanView, PodState, RunState
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.screens.base import Question
+from bs4_console.tui.views import plan as plans
+from bs4_console.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from bs4_console.core.session import PodSession
+    from bs4_console.tui.app import ConsoleApp
+
+#: Field -> what stands beside it.
+FIELDS = {
+    "config": "config on the pod",
+    "run": "name of the run",
+    "trainer": "generation",
+    "cwd": "prime-rl in",
+    "output": "output directory",
+    "resume": "from step",
+    "overrides": "further arguments",
+}
+
+
+class LaunchScreen(Question[str]):
+    """Answers the key of the launch that was started, "" when none was."""
+
+    DEFAULT_CSS = """
+    LaunchScreen { align: center middle; background: $background 60%; }
+    LaunchScreen > Vertical {
+        width: 100; max-width: 96%; height: auto; max-height: 94%; border: round $accent; padding: 0 1; background: $surface;
+    }
+    LaunchScreen .field { height: 1; }
+    LaunchScreen .field Panel { width: 20; height: 1; }
+    LaunchScreen Input { height: 1; border: none; padding: 0 1; background: $panel; }
+    LaunchScreen Input:focus { border: none; }
+    LaunchScreen VerticalScroll { height: auto; max-height: 28; }
+    LaunchScreen #form { height: auto; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", show=False, id="launch.back"),
+        Binding("y", "yes", "Yes", show=False, id="launch.yes"),
+        Binding("n", "back", "No", show=False, id="launch.no"),
+    ]
+    AUTO_FOCUS = "#config"
+
+    def __init__(self, pod: PodState, run: RunState | None, args: str = "") -> None:
+        super().__init__()
+        self.pod = pod
+        self._first = first_values(pod, run, args)
+        self.plan: PlanView | None = None
+        self.checks: list[Check] = []
+        self._price: float | None = None
+        self._working = self._complaint = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Panel(id="head")
+            with Vertical(id="form"):
+                for name in FIELDS:
+                    with Horizontal(classes="field"):
+                        yield Panel(id=f"label-{name}")
+                        yield Input(self._first[name], id=name, compact=True, select_on_focus=False)
+            with VerticalScroll(id="shown"):
+                yield Panel(id="plan")
+            yield Input(id="typed", compact=True)
+            yield Panel(id="answer")
+
+    @property
+    def session(self) -> PodSession | None:
+        return cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
+
+    @property
+    def typed_name(self) -> bool:
+        return self.plan is not None and launch.must_type(self.plan)
+
+    def asked(self) -> Asked:
+        """What the form says. ValueError with a sentence when it cannot be."""
+        said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
+        if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
+            raise ValueError(f"Say the {missing[0]}.")
+        if said["trainer"] not in TRAINERS:
+            raise ValueError(f"The generation is {' or '.join(TRAINERS)}.")
+        whence = said["resume"] or AUTO
+        if whence not in (AUTO, "fresh") and not whence.isdigit():
+            raise ValueError("From which step: a number, auto (the newest complete one) or fresh.")
+        return Asked(
+            said["run"], said["trainer"], said["config"], said["cwd"], said["output"],
+            int(whence) if whence.isdigit() else AUTO, whence == "fresh", overrides=tuple(said["overrides"].split()),
+        )  # fmt: skip
+
+    def tell(self) -> None:
+        if not self.query("#answer"):
+            return
+        width = max(30, min(100, int(self.app.size.width * 0.96)) - 4)
+        self.query_one("#form").display = self.plan is None
+        self.query_one("#shown").display = self.plan is not None
+        self.query_one("#typed").display = self.typed_name
+        for name, text in FIELDS.items():
+            self.query_one(f"#label-{name}", Panel).show([[(text, "dim")]])
+        title = f"Start a run on {self.pod.name}" if self.plan is None else f"{self.plan.plan['title']} on {self.pod.name}?"
+        self.query_one("#head", Panel).show([[(title, "bold")], []])
+        if self.plan is not None:
+            self.query_one("#plan", Panel).show(self._planned(self.plan, width))
+        self.query_one("#answer", Panel).show([[], *(fold(self._complaint, width, "bad bold") if self._complaint else []), self._answer()])
+
+    def _planned(self, view: PlanView, width: int) -> list[Line]:
+        lines: list[Line] = []
+        for check in self.checks:
+            lines += fold(f"{check.state}: {check.why}", width, "bad" if check.state == "blocking" else "warn", 2)
+        for number, step in enumerate(view.plan["steps"], 1):
+            lines += [[(f"{number}. ", "dim"), (str(step["title"]), "bold")], *plans.command_lines(str(step["command"]), width)]
+            directories = step["shown"].get("directories") or []
+            lines += [[("     moves ", "dim"), (str(entry["path"]), "")] for entry in directories]
+        for text in launch.words(view, self.pod, self._price):
+            lines += fold(text, width, "dim", 2)
+        return [*lines, [("plan ", "dim"), (view.plan_hash[:16], "accent")]]
+
+    def _answer(self) -> Line:
+        if self._working:
+            return [("… ", "accent bold"), (self._working, "accent")]
+        if self.plan is None:
+            return [
+                ("⏎", "key"),
+                (" ", ""),
+                ("show what would be done", "bold"),
+                ("    ", ""),
+                ("tab", "key"),
+                (" ", ""),
+                ("next field", ""),
+                ("    ", ""),
+                ("esc", "key"),
+                (" ", ""),
+                ("leave", "dim"),
+            ]
+        if self.typed_name:
+            return [
+                (f"checkpoints are moved aside: type {self.plan.run} and ", "warn"),
+                ("⏎", "key"),
+                ("    ", ""),
+                ("esc", "key"),
+                (" ", ""),
+                ("change it", "dim"),
+            ]
+        return [("y", "key"), (" ", ""), ("start it", "bold"), ("    ", ""), ("n", "key"), (" ", ""), ("change it", "dim")]
+
+    def action_back(self) -> None:
+        """From the plan to the form, from the form away. What was submitted goes on."""
+        if self.plan is None:
+            self.dismiss("")
+            return
+        self.plan, self.checks, self._complaint = None, [], ""
+        self.tell()
+        self.query_one("#config", Input).focus()
+
+    def action_yes(self) -> None:
+        if self.plan is not None and not self.typed_name and not self._working:
+            self._start(self.plan)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._complaint = ""
+        if self._working:
+            return
+        if self.plan is not None:
+            if event.value.strip() == self.plan.run:
+                self._start(self.plan)
+            else:
+                self._complaint = f"That is not {self.plan.run}; nothing was done."
+        else:
+            try:
+                asked = self.asked()
+            except ValueError as error:
+                self._complaint = str(error)
+            else:
+                self._working = f"{self.pod.name} is looked at, and makes the plan"
+                cast("ConsoleApp", self.app).spawn("launch", self._make(asked))
+        self.tell()
+
+    async def _make(self, asked: Asked) -> None:
+        try:
+            if (session := self.session) is None:
+                return
+            if launch.under_way(self.pod, asked.run) is not None or launch.trains_already(self.pod, asked) is not None:
+                self._complaint = f"{asked.run} is started already; nothing is started twice. Its screen shows how far it is."
+                return
+            looked = await launch.look(session, asked)
+            self.checks = looked.told
+            if looked.blocking:
+                worst = looked.blocking[0]
+                self._complaint = f"{worst.title}: {launch.sentence(worst)}"
+                return
+            self._price = launch.price_of(self.pod.name)
+            self.plan = await launch.plan(session, asked, price=self._price)
+        except ConsoleError as error:
+            self._complaint = str(error)
+        finally:
+            self._working = ""
+            if self.is_attached:
+                self.tell()
+                if self.plan is not None:
+                    (self.query_one("#typed", Input) if self.typed_name else self.query_one("#shown")).focus()
+
+    def _start(self, view: PlanView) -> None:
+        self._working = "being started"
+        cast("ConsoleApp", self.app).spawn("start", self._submit(view))
+        self.tell()
+
+    async def _submit(self, view: PlanView) -> None:
+        try:
+            if (session := self.session) is not None:
+                key = await launch.start(session, view, confirmed=self.typed_name)
+                self.dismiss(key)
+        except ConsoleError as error:
+            self._complaint, self.plan = str(error), None
+        finally:
+            self._working = ""
+            if self.is_attached:
+                self.tell()
+
+
+def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
+    """What the form begins with: what was typed after the command, else the run under the cursor, else the newest run's places."""
+    newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
+    words = args.split()
+    values = {"config": "", "run": "", "trainer": TRAINERS[1], "cwd": "prime-rl", "output": "outputs", "resume": AUTO, "overrides": ""}
+    if newest is not None and newest.view.trainer in TRAINERS:
+        view = newest.view
+        values |= {"trainer": view.trainer, "cwd": view.cwd or values["cwd"], "output": view.output_dir or values["output"]}
+    if run is not None:
+        values |= {"config": run.view.config, "run": run.name}
+        attempt = run.view.attempt
+        values["overrides"] = " ".join(attempt.overrides) if attempt is not None else ""
+    return values | dict(zip(("config", "run"), words, strict=False))

@@ -1,0 +1,47 @@
+"""Stopping a run: who is ended by which signals, what stays, and the run's name as the confirmation."""
+
+from __future__ import annotations
+
+from bs4_console.core import stopping
+from bs4_console.core.state import PodState, RunState
+from bs4_console.tui import status, words
+from bs4_console.tui.ink import Line, cut, fold
+from bs4_console.tui.screens.confirm import Confirmation
+from bs4_console.tui.views.plan import command_lines
+
+#: Processes that are listed; of the rest the number is told.
+MOST = 8
+
+
+class StopScreen(Confirmation):
+    def __init__(self, pod: PodState, run: RunState) -> None:
+        super().__init__(run.name, typed=True, yes="stop it")
+        self.pod, self.run_state = pod, run
+
+    def asked(self, width: int, *, commands: bool) -> list[Line]:
+        run = self.run_state
+        living, steps = stopping.processes(run), stopping.steps(run)
+        lines: list[Line] = [
+            [(f"Stop {run.name} on {self.pod.name}?", "bold")],
+            [("It ", ""), ("ends processes", "bad bold"), (", and proves that no GPU is held any more.", "")],
+            [],
+        ]
+        if not living:
+            lines += fold("No process of it is known to live. The agent looks again, and ends what is left by descent.", width, "warn")
+        named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]
+        most = len(named) if commands else MOST
+        if named:
+            more = f" and {len(named) - most} more" if len(named) > most else ""
+            lines += fold(f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width)
+        for i, step in enumerate(steps, 1):
+            if commands:
+                lines += command_lines(step.command, width, 0)
+                lines.append([(f"    at most {step.seconds:.0f} s{', then for who still lives' if i < len(steps) else ''}", "dim")])
+            else:
+                signal, _, pids = step.command.partition(" ")[2].partition(" ")
+                to = words.count(len(pids.split()), "process")
+                lines.append(cut([("$ ", "dim"), (f"kill {signal}", "accent"), (f" to {to}, at most {step.seconds:.0f} s", "")], width))
+        lines += fold("Files stay as they are. What was trained since the last checkpoint is lost.", width, "dim")
+        if status.link_down(self.pod):
+            lines += fold("The pod cannot be reached now: this shows what was last known.", width, "warn")
+        return lines

@@ -1,0 +1,153 @@
+"""The one time cursor of the screens, and what was at that moment: from memory, else from what is kept on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.core.state import STALE_S
+from bs4_console.tui.screens.base import ConsoleScreen
+
+if TYPE_CHECKING:
+    from bs4_console.core.history import History
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.app import ConsoleApp
+
+#: Samples of a stretch of curves: more than the widest curve has columns of dots.
+STRETCH_SAMPLES = 800
+#: Moments that are held, and seconds after which one that had no sample is looked for again: older telemetry may still be arriving.
+HELD, AGAIN_S = 512, 10.0
+#: A stretch is read anew when its end has moved by this much: memory holds the last minutes anyway.
+_GRAIN_S = 300
+
+Sample = dict[str, Any]
+
+
+class TimeCursor:
+    """`at`: wall seconds of this machine's clock, None for now. Files are read in a thread, for one pod after the other; the screen is
+    drawn again when something came."""
+
+    def __init__(self, app: ConsoleApp) -> None:
+        self._at: float | None = None
+        self._offsets: dict[str, float] = {}
+        self._app = app
+        self._histories: dict[Path, History] = {}
+        self._moments: dict[tuple[str, int], tuple[float, Sample | None]] = {}
+        self._stretches: dict[str, tuple[tuple[int, int], list[Sample]]] = {}
+        self._wanted: dict[str, float] = {}
+        self._wanted_stretches: dict[str, tuple[int, int]] = {}
+        self.reading = False
+        """Whether files are being read."""
+
+    @property
+    def at(self) -> float | None:
+        return self._at
+
+    @at.setter
+    def at(self, at: float | None) -> None:
+        self._at = at
+        self._offsets.clear()
+
+    def offset(self, pod: PodState) -> float:
+        """The pod's clock minus ours, as it was known when the cursor was set: a better measurement must not move it off its step."""
+        return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
+
+    def of(self, pod: PodState) -> float | None:
+        """The moment by the pod's own clock."""
+        return None if self._at is None else self._at + self.offset(pod)
+
+    def sample(self, pod: PodState) -> Sample | None:
+        """The telemetry nearest to the cursor, if any is near it. What is not held is read, and is here a moment later (see `waits`)."""
+        t = self.of(pod)
+        if t is None:
+            return pod.latest or None
+        if pod.telemetry and t >= pod.telemetry[0]["t"] - STALE_S:
+            nearest = min(pod.telemetry, key=lambda record: abs(record["t"] - t))
+            if abs(nearest["t"] - t) <= STALE_S:
+                return nearest
+        held = self._moments.get((pod.name, round(t)))
+        if held is None or (held[1] is None and self._app.clock.mono() - held[0] > AGAIN_S):
+            self._wanted[pod.name] = t
+            self._read()
+        return held[1] if held else None
+
+    def waits(self, pod: PodState) -> bool:
+        """Whether the pod's sample is still to come."""
+        return pod.name in self._wanted
+
+    def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
+        """Telemetry from `begin` to `end` (the pod's clock), thinned out where it is no longer in memory; as far as it was read by now."""
+        held = pod.telemetry
+        oldest = float(held[0]["t"]) if held else math.inf
+        recent = [record for record in held if begin <= record["t"] <= end]
+        until = min(end, oldest)
+        if begin >= until - 1.0:
+            return recent
+        key = (int(begin), min(math.ceil(until / _GRAIN_S) * _GRAIN_S, int(end) + 1))
+        known = self._stretches.get(pod.name)
+        if known is None or known[0] != key:
+            self._wanted_stretches[pod.name] = key
+            self._read()
+        return [*(record for record in (known[1] if known else ()) if begin <= record["t"] < until), *recent]
+
+    def fetches(self, pod: PodState) -> bool:
+        """Whether a stretch of this pod is still to come."""
+        return pod.name in self._wanted_stretches
+
+    def forget_wishes(self) -> None:
+        """Whoever asked is gone."""
+        self._wanted.clear()
+        self._wanted_stretches.clear()
+
+    # -- reading
+
+    def _read(self) -> None:
+        if not self.reading:
+            self.reading = True
+            self._app.spawn("telemetry of then", self._work(), self._ended)
+
+    def _ended(self) -> None:
+        self.reading = False
+        self.forget_wishes()
+
+    async def _work(self) -> None:
+        """The newest wish of each pod; a cursor that has gone on meanwhile is not followed through every place it passed."""
+        try:
+            while self._wanted or self._wanted_stretches:
+                if self._wanted:
+                    name, t = next(iter(self._wanted.items()))
+                    history = self._history(name)
+                    found = await asyncio.to_thread(history.near, t) if history else None
+                    self._keep(name, t, found)
+                    if self._wanted.get(name) == t:
+                        del self._wanted[name]
+                else:
+                    name, key = next(iter(self._wanted_stretches.items()))
+                    history = self._history(name)
+                    records = await asyncio.to_thread(history.between, *key, STRETCH_SAMPLES) if history else []
+                    self._stretches[name] = (key, records)
+                    if self._wanted_stretches.get(name) == key:
+                        del self._wanted_stretches[name]
+                if not self._wanted and isinstance(screen := self._app.screen, ConsoleScreen):
+                    screen.redraw()
+        finally:
+            self.reading = False
+
+    def _keep(self, name: str, t: float, found: Sample | None) -> None:
+        self._moments[name, round(t)] = (self._app.clock.mono(), found)
+        while len(self._moments) > HELD:
+            del self._moments[next(iter(self._moments))]
+
+    def _history(self, name: str) -> History | None:
+        session = self._app.fleet.sessions.get(name)
+        directory = session.mirror.directory("telemetry") if session is not None else None
+        if directory is None:
+            return None
+        if directory not in self._histories:
+            from bs4_console.core.history import History  # the first paint does without (it brings the agent's streams along)
+
+            self._histories[directory] = History(directory)
+        return self._histories[directory]

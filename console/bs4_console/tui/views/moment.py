@@ -1,0 +1,29 @@
+"""The line that says where the time cursor stands, and which keys move it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, spread, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bs4_console.tui.clock import Clock
+
+#: From this age on the day is said as well.
+_ANOTHER_DAY_S = 20 * 3600
+
+
+def moment_line(at: float, clock: Clock, keys: Mapping[str, str], width: int, *, step: int | None = None, exact: bool = False) -> Line:
+    """`at`: by this machine's clock. `step`: the newest then, of a run; not `exact`, the moment lies between it and the next."""
+    time = words.of_day(at, seconds=True)
+    if abs(clock.wall() - at) > _ANOTHER_DAY_S:
+        time = f"{words.date(at)} {time}"
+    where = time if step is None else f"step {step} at {time}" if exact else f"{time}, after step {step}"
+    left: Line = [(" ◷ ", "caution"), (f" {where}, {words.duration(clock.wall() - at)} ago", "bold")]
+    back: Line = [(keys["moment"], "key @moment"), (" back to now ", "@moment")]
+    right: Line = [(keys["earlier"], "key @earlier"), (" ", ""), (keys["later"], "key @later"), (" move  ", "dim")]
+    right += [(keys["time"], "key @time"), (" time  ", "@time"), *back]
+    return spread(left, right if width_of(left) + width_of(right) < width else back, width)

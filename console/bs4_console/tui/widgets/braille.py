@@ -1,0 +1,234 @@
+"""Lines of braille dots: columns that hold what a mean would hide (spikes, NaN), dashes for what is only compared."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+from bs4_console.tui.ink import Line
+from bs4_console.tui.widgets.curve_view import Point
+
+#: Dots of a braille cell by (column, row from the top).
+_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+#: (dots drawn, dots after which it begins again) of the lines beside the first, which is solid; a letter stands at the end of each.
+DASHES = ((6, 9), (1, 3), (3, 10), (2, 4))
+#: The letter of the first line.
+OWN = "A"
+#: (least, greatest, whether a NaN is among them) of the values that fall into a column of dots; None where there are none.
+Column = tuple[float | None, float | None, bool] | None
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Another line in the same place: dashed in its own way, with its letter where it ends."""
+
+    letter: str
+    dash: int
+    points: Sequence[Point]
+
+
+def sample(dash: int) -> str:
+    """Five cells of a line of that kind, for a legend; -1 is the solid one."""
+    on, period = DASHES[dash] if dash >= 0 else (1, 1)
+    return "".join(chr(0x2800 + sum(_DOTS[d][1] for d in (0, 1) if (2 * x + d) % period < on)) for x in range(5))
+
+
+def plot(
+    found: Sequence[Point],
+    width: int,
+    height: int,
+    first: int,
+    last: int,
+    at: int | None = None,
+    *,
+    log: bool = False,
+    mean: Sequence[Point] = (),
+    others: Sequence[Overlay] = (),
+) -> list[Line]:
+    """The curve as `height` lines. A column that holds several steps draws all from their least to their greatest value. With a running
+    `mean` that is the line, and the steps are single dim dots behind it. At least one value of `found` or `others` has to be drawable."""
+    count = width * 2
+    values, line = _columns(scaled(found, log), count, first, last), _columns(scaled(mean, log), count, first, last) if mean else None
+    beside = [(overlay, _columns(scaled(overlay.points, log), count, first, last)) for overlay in others]
+    low, high = _range([values, *(columns for _, columns in beside)])
+    canvas = _Canvas(width, height)
+    layers = []
+    for overlay, columns in beside:
+        layers.append(canvas.layer())
+        end = _draw(layers[-1], columns, low, high, dash=DASHES[overlay.dash]).end
+        if end is not None:
+            canvas.letters.setdefault(end, overlay.letter)
+    dots, cells = canvas.layer(), canvas.layer()
+    if line:
+        _draw(dots, values, low, high, joined=False)
+    own = _draw(cells, line or values, low, high)
+    if others and own.end is not None:
+        canvas.own = own.end
+    cursor = None if at is None else round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
+    return [canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor) for y in range(height)]
+
+
+def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
+    """As heights; what a log scale cannot show is left out, what is no number stays."""
+    if not log:
+        return found
+    return [(step, math.log10(value) if math.isfinite(value) else value) for step, value in found if value > 0 or not math.isfinite(value)]
+
+
+def finite(values: Sequence[float]) -> Sequence[float]:
+    """Those that are numbers. A sum that is one says it of all: of 20,000 that takes a tenth of a millisecond."""
+    return values if math.isfinite(sum(values)) else [value for value in values if math.isfinite(value)]
+
+
+def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
+    """The part of a line that lies in first..last; its steps are in order."""
+    return found[bisect_left(found, first, key=_step) : bisect_right(found, last, key=_step)]
+
+
+_step = itemgetter(0)
+
+
+def height_of(value: float, log: bool) -> float:
+    return math.log10(value) if log else value
+
+
+class _Canvas:
+    """Layers of cells over each other: a cell has one colour, so the topmost that has a dot there is what is seen."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        self.letters: dict[tuple[int, int], str] = {}
+        self.own: tuple[int, int] | None = None
+        """Where the first line ends: its letter stands there too, if there are others."""
+
+    def layer(self) -> list[list[int]]:
+        return [[0] * self.width for _ in range(self.height)]
+
+    def line(
+        self,
+        y: int,
+        cells: list[list[int]],
+        dots: list[list[int]],
+        layers: Sequence[list[list[int]]],
+        broken: set[int],
+        cursor: int | None,
+    ) -> Line:
+        """Runs of one role each."""
+        line: Line = []
+        for x in range(self.width):
+            under = next((layer[y][x] for layer in layers if layer[y][x]), 0)
+            if x in broken:
+                character, role = "×", "bad bold"
+            elif (x, y) == self.own:
+                character, role = OWN, "accent bold"
+            elif (x, y) in self.letters:
+                character, role = self.letters[x, y], "bold"
+            elif cells[y][x]:
+                character, role = chr(0x2800 + cells[y][x]), "accent"
+            elif under:
+                character, role = chr(0x2800 + under), ""
+            else:
+                character, role = (chr(0x2800 + dots[y][x]), "dim") if dots[y][x] else (" ", "accent")
+            role = f"{role} cursor".strip() if x == cursor else role
+            if line and line[-1][1] == role:
+                line[-1] = (line[-1][0] + character, role)
+            else:
+                line.append((character, role))
+        return line
+
+
+@dataclass
+class _Drawn:
+    broken: set[int]
+    """Cells in which a value was NaN or infinite."""
+    end: tuple[int, int] | None = None
+    """The cell of the newest value."""
+
+
+def _draw(
+    cells: list[list[int]], columns: Sequence[Column], low: float, high: float, joined: bool = True, dash: tuple[int, int] = (1, 1)
+) -> _Drawn:
+    """Into `cells`. Not `joined`: only the ends of each column."""
+    height = len(cells)
+    drawn = _Drawn(set())
+    before: tuple[int, int, int] | None = None
+    for x, column in enumerate(columns):
+        if column is None:
+            continue
+        least, most, nan = column
+        if nan:
+            drawn.broken.add(x // 2)
+        if least is None or most is None:
+            before = None
+            continue
+        top, bottom = _dot(most, low, high, height * 4), _dot(least, low, high, height * 4)
+        drawn.end = (x // 2, bottom // 4)
+        if not joined:
+            _fill(cells, x, top, top, dash)
+            _fill(cells, x, bottom, bottom, dash)
+            continue
+        if before is not None:
+            _join(cells, before, (x, top, bottom), dash)
+        _fill(cells, x, top, bottom, dash)
+        before = (x, top, bottom)
+    return drawn
+
+
+def _fill(cells: list[list[int]], x: int, top: int, bottom: int, dash: tuple[int, int]) -> None:
+    if x % dash[1] >= dash[0]:
+        return
+    for y in range(top, bottom + 1):
+        cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
+
+
+def _join(cells: list[list[int]], before: tuple[int, int, int], now: tuple[int, int, int], dash: tuple[int, int]) -> None:
+    """From the nearer end of one column to the nearer end of the next, so that steps far apart still make one line."""
+    start = min(max(now[1], before[1]), before[2])
+    end = min(max(before[1], now[1]), now[2])
+    previous = start
+    for x in range(before[0] + 1, now[0] + 1):
+        y = round(start + (end - start) * (x - before[0]) / (now[0] - before[0]))
+        _fill(cells, x, min(previous, y), max(previous, y), dash)
+        previous = y
+
+
+def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[Column]:
+    """Slices of a line that is in the order of its steps: what a loop over each step would take 20 ms for is done in one."""
+    columns: list[Column] = [None] * count
+    scale = (count - 1) / max(1, last - first)
+    steps = [step for step, _ in found]
+    values = [value for _, value in found]
+    begin = 0
+    while begin < len(steps):
+        x = min(count - 1, max(0, round((steps[begin] - first) * scale)))
+        # Up to the first step that is nearer to the next column.
+        end = len(steps) if x == count - 1 else max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
+        part = values[begin:end]
+        numbers = finite(part)
+        columns[x] = _joined(columns[x], (min(numbers), max(numbers), False) if numbers else (None, None, True), len(numbers) < len(part))
+        begin = end
+    return columns
+
+
+def _joined(before: Column, now: tuple[float | None, float | None, bool], broken: bool) -> Column:
+    """Two parts of one column: a step that lies just between two columns may be taken for either."""
+    if before is None:
+        return (now[0], now[1], now[2] or broken)
+    numbers = [value for value in (*before[:2], *now[:2]) if value is not None]
+    return (min(numbers, default=None), max(numbers, default=None), before[2] or now[2] or broken)
+
+
+def _range(lines: Sequence[Sequence[Column]]) -> tuple[float, float]:
+    held = [column for columns in lines for column in columns if column is not None]
+    numbers = [value for column in held for value in column[:2] if value is not None]
+    return min(numbers), max(numbers)
+
+
+def _dot(value: float, low: float, high: float, dots: int) -> int:
+    """Row of dots from the top."""
+    if high <= low:
+        return dots // 2
+    return min(max(round((high - value) / (high - low) * (dots - 1)), 0), dots - 1)

@@ -1,0 +1,218 @@
+"""What the curves show: the numbers of a run's steps, what the GPUs and the host did meanwhile, and what is laid over them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.tui import words
+from bs4_console.tui.widgets.braille import Overlay
+from bs4_console.tui.widgets.curve_view import Point
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import RunState
+
+#: (key, title, whether the orchestrator reports it).
+METRICS = (
+    ("reward", "reward", True),
+    ("entropy", "entropy", False),
+    ("mismatch_kl", "mismatch KL", False),
+    ("grad_norm", "grad norm", False),
+)
+#: What the large curves show beside them.
+MORE = (
+    ("loss", "loss", False),
+    ("time_s", "step time s", False),
+    ("throughput", "tokens/s", False),
+    ("mfu", "MFU %", False),
+    ("lr", "learning rate", False),
+    ("seq_len", "tokens/sample", True),
+)
+#: A line beside the first needs a letter, and no more than this many can be told apart.
+MOST = 4
+
+Band = tuple[float, float]
+
+#: Lineages of both sides of a run and of the most that it is compared with, with what they were made from.
+_LINEAGES_KEPT = 2 * (MOST + 1)
+#: Curves of those; each entry keeps its rows alive, so that no other list can come to have their id.
+_POINTS_KEPT = (len(METRICS) + len(MORE)) * (MOST + 1)
+_POINTS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Sequence[Point]]] = {}
+_LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]] = {}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """(step, value) oldest first; NaN where the trainer reported no number."""
+
+    title: str
+    points: Sequence[Point]
+    band: Band | None = None
+    """The healthy range of configs/health.toml, where there is one."""
+    others: Sequence[Overlay] = ()
+
+
+@dataclass(frozen=True)
+class Other:
+    """What a run is compared with: one of its own attempts, as far as a later one did its steps again, or another run."""
+
+    letter: str
+    dash: int
+    name: str
+    run: RunState
+    attempt: int | None = None
+
+    def overlay(self, key: str, orchestrator: bool) -> Overlay:
+        rows = self.run.orchestrator_steps if orchestrator else self.run.trainer_steps
+        return Overlay(self.letter, self.dash, points(rows, key) if self.attempt is None else overtaken(rows, key, self.attempt))
+
+    @property
+    def steps(self) -> int:
+        """How many there are by now, to know when to draw again."""
+        return len(self.run.trainer_steps) + len(self.run.orchestrator_steps)
+
+
+def curves(run: RunState, bands: Mapping[str, Band] | None = None, more: bool = False, others: Sequence[Other] = ()) -> list[Curve]:
+    return [
+        Curve(
+            title,
+            points(run.orchestrator_steps if orchestrator else run.trainer_steps, key),
+            (bands or {}).get(key),
+            [other.overlay(key, orchestrator) for other in others],
+        )
+        for key, title, orchestrator in METRICS + (MORE if more else ())
+    ]
+
+
+def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
+    """What counts of a run (see `lineage`); the strings nan, inf and -inf of the record become NaN."""
+    counted = lineage(rows)
+    known = _POINTS.pop((id(counted), key), None)
+    if known is None:
+        found = ((row["step"], row.get(key)) for row in counted)
+        made = [(step, math.nan if isinstance(value, str) else value) for step, value in found if isinstance(value, (int, float, str))]
+        known = (counted, made)
+    _POINTS[id(counted), key] = known
+    while len(_POINTS) > _POINTS_KEPT:
+        del _POINTS[next(iter(_POINTS))]
+    return known[1]
+
+
+def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The rows that count, in the order of their steps: an attempt that begins again at a step cuts off what the one before it had done
+    from there on, and the last to do a step wins. Made again only when a row came: all curves of a side are drawn from it."""
+    newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
+    key = (len(rows), id(newest))
+    known = _LINEAGES.get(id(rows))
+    if newest is not None and known is not None and known[0] == key:
+        return known[1]
+    made = _lineage(rows)
+    if newest is not None:
+        # `made` and the newest row stay alive with the entry, so that no other row can come to have its id.
+        _LINEAGES.pop(id(rows), None)
+        _LINEAGES[id(rows)] = (key, made, newest)
+        while len(_LINEAGES) > _LINEAGES_KEPT:
+            del _LINEAGES[next(iter(_LINEAGES))]
+    return made
+
+
+def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found: dict[int, Mapping[str, Any]] = {}
+    newest = 0
+    for row in rows:
+        attempt = row.get("attempt") or 0
+        if attempt > newest:
+            newest = attempt
+            for step in [step for step in found if step >= row["step"]]:
+                del found[step]
+        if attempt == newest:
+            found[row["step"]] = row
+    return [row for _, row in sorted(found.items())]
+
+
+def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
+    """What an attempt did that a later one did again, and one step before, where they part."""
+    rows = list(rows)
+    cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
+    if cut is None:
+        return []
+    mine = [row for row in rows if (row.get("attempt") or 0) == attempt and row["step"] >= cut - 1]
+    values = {row["step"]: value for row in mine if (value := _value(row, key)) is not None}
+    return sorted(values.items()) if any(step >= cut for step in values) else []
+
+
+def overtaken_attempts(run: RunState) -> list[int]:
+    """Attempts of which steps were done again, the newest first."""
+    cut: int | None = None
+    firsts: dict[int, tuple[int, int]] = {}
+    for row in run.trainer_steps:
+        first, last = firsts.get(row.get("attempt") or 0, (row["step"], row["step"]))
+        firsts[row.get("attempt") or 0] = (min(first, row["step"]), max(last, row["step"]))
+    found = []
+    for number in sorted(firsts, reverse=True):
+        first, last = firsts[number]
+        if cut is not None and last >= cut:
+            found.append(number)
+        cut = first if cut is None else min(cut, first)
+    return found
+
+
+def _value(row: Mapping[str, Any], key: str) -> float | None:
+    value = row.get(key)
+    if isinstance(value, (int, float)):
+        return float(value)
+    return math.nan if isinstance(value, str) else None
+
+
+# -- telemetry on the axis of steps
+
+
+def _of_devices(key: str) -> Callable[[Mapping[str, Any]], float | None]:
+    def mean(sample: Mapping[str, Any]) -> float | None:
+        here = [d[key] for d in (sample.get("gpus") or {}).get("devices") or [] if isinstance(d.get(key), (int, float))]
+        return sum(here) / len(here) if here else None
+
+    return mean
+
+
+def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
+    devices = [d for d in (sample.get("gpus") or {}).get("devices") or [] if d.get("mem_used") is not None and d.get("mem_total")]
+    return words.percent(sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices)) if devices else None
+
+
+def _cpu(sample: Mapping[str, Any]) -> float | None:
+    value = (sample.get("host") or {}).get("cpu")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _host_memory(sample: Mapping[str, Any]) -> float | None:
+    host = sample.get("host") or {}
+    return words.percent(host.get("mem_used"), host.get("mem_total"))
+
+
+#: (title, its value in a sample): the mean over the GPUs, and over the time of each step.
+MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
+    ("GPU %", _of_devices("util")),
+    ("GPU W", _of_devices("power")),
+    ("GPU memory %", _memory_of_devices),
+    ("CPU %", _cpu),
+    ("host memory %", _host_memory),
+)
+#: All titles, as `:curves` takes them.
+TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title, _ in MACHINE)
+
+
+def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
+    """What GPUs and host did in the time of each step; after the last step, in that under way."""
+    ends = sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps))
+    found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}
+    for sample in telemetry if ends else ():
+        place = bisect_left(ends, (float(sample["t"]), -1))
+        step = ends[place][1] if place < len(ends) else ends[-1][1] + 1
+        for title, read in MACHINE:
+            if (value := read(sample)) is not None:
+                found[title].setdefault(step, []).append(value)
+    return [Curve(title, sorted((step, sum(v) / len(v)) for step, v in found[title].items())) for title, _ in MACHINE]

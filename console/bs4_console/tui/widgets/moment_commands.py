@@ -1,0 +1,140 @@
+"""The commands of the time cursor, for every screen that shows its moment."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from bs4_console.core.errors import UsageError
+from bs4_console.core.moment import parse
+from bs4_console.tui import status
+from bs4_console.tui.widgets.curve_data import lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bs4_console.core.state import PodState, RunState
+    from bs4_console.tui.clock import Clock
+    from bs4_console.tui.screens.base import ConsoleScreen as Beside
+    from bs4_console.tui.time_cursor import TimeCursor
+else:
+    Beside = object
+
+#: The prompt that asks for a moment.
+AT = "at "
+#: What earlier and later mean where there are no steps.
+MINUTE = 60.0
+#: Times are differences of clocks: the step's own time must count as that of the step.
+EXACT_S = 0.002
+
+
+class MomentCommands(Beside):
+    """A screen overrides what `t` alone means, what a step is, and what follows the cursor."""
+
+    shows_moment = True
+
+    @property
+    def cursor(self) -> TimeCursor:
+        return self.console_app.time
+
+    # -- what a screen may say otherwise
+
+    def moment_start(self) -> float | None:
+        """Where the cursor begins with `t` alone; None when it cannot, and the person was told why."""
+        return self.moment_end()
+
+    def time_of_step(self, step: int) -> float | None:
+        """This machine's wall time at the end of a step, or of the one nearest to it; None without a run that has any."""
+        pod, times = self.subject().pod, self.step_times()
+        if pod is None or not times:
+            return None
+        nearest = step if step in times else min(times, key=lambda known: abs(known - step))
+        return times[nearest] - (pod.link.clock_offset or 0.0)
+
+    def step_times(self) -> dict[int, float]:
+        """See `step_times`; of the run at hand, if there is one."""
+        run = self.subject().run
+        return {} if run is None else step_times(run)
+
+    def moment_moved(self) -> None:
+        """Everything shows the moment that the cursor has now."""
+        self.redraw()
+
+    # -- the cursor
+
+    def moment_end(self) -> float:
+        pod = self.subject().pod
+        return newest([pod] if pod is not None else self.console_app.fleet.pods, self.console_app.clock)
+
+    def move_cursor(self, at: float | None) -> None:
+        self.cursor.at = at
+        self.cursor.forget_wishes()
+        self.moment_moved()
+
+    def go_to_moment(self, text: str) -> None:
+        end = self.moment_end()
+        try:
+            wanted = parse(text, self.cursor.at or end, end)
+        except UsageError as error:
+            self.console_app.say(error.message, severity="warning")
+            return
+        if wanted.step is None:
+            self.move_cursor(wanted.at)
+        elif (at := self.time_of_step(wanted.step)) is not None:
+            self.move_cursor(at)
+        else:
+            self.console_app.say(f"There is no step {wanted.step} here to go to; write a time like 14:32, -15m or now.", severity="warning")
+
+    def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        if kind != AT:
+            super().prompted(kind, text, final=final)
+        elif final and text.strip():
+            self.go_to_moment(text)
+
+    # -- commands
+
+    def do_moment(self, args: str) -> None:
+        if args:
+            self.go_to_moment(args)
+        elif self.cursor.at is not None:
+            self.move_cursor(None)
+        elif (at := self.moment_start()) is not None:
+            self.move_cursor(at)
+
+    def do_time(self, args: str) -> None:
+        if args:
+            self.go_to_moment(args)
+        else:
+            self.ask(AT)
+
+    def do_earlier(self, args: str) -> None:
+        self.move_by(-(int(args) if args.isdigit() else 1))
+
+    def do_later(self, args: str) -> None:
+        self.move_by(int(args) if args.isdigit() else 1)
+
+    def move_by(self, count: int) -> None:
+        end = self.moment_end()
+        at = (end if self.cursor.at is None else self.cursor.at) + count * MINUTE
+        self.move_cursor(at if at < end else None)
+
+
+def step_times(run: RunState) -> dict[int, float]:
+    """Step -> the pod's wall time at its end, in order, of the steps that count (no later attempt did them again). Logs have whole seconds:
+    several steps of one second lie one behind the other in it."""
+    found = sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps))
+    times: dict[int, float] = {}
+    for t, group in groupby(found, key=lambda pair: pair[0]):
+        steps = [step for _, step in group]
+        behind = bisect_right(found, (t, steps[-1]))
+        room = min(1.0, found[behind][0] - t) if behind < len(found) else 1.0
+        times |= {step: t + room * i / len(steps) for i, step in enumerate(steps)}
+    return times
+
+
+def newest(pods: Sequence[PodState], clock: Clock) -> float:
+    """The newest that is known of `pods`, by this machine's clock: of live ones that is now, of recordings their end."""
+    if not pods or not all(status.recorded(pod) for pod in pods):
+        return clock.wall()
+    return max((float(pod.latest["t"]) - (pod.link.clock_offset or 0.0) for pod in pods if pod.latest), default=clock.wall())

@@ -1,0 +1,97 @@
+"""A plain log's record of several lines: what a completion quotes is not the program's own, what a dying program says is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bs4_agent.detect import quotes
+from bs4_agent.detect.facts import Facts
+from bs4_agent.trainers import registry
+from tests.agent.detect.compiled import engine, playbook
+from tests.agent.detect.test_signatures import found
+
+OOM = playbook(
+    "x", {"pattern": "^torch.OutOfMemoryError: CUDA out of memory", "levels": ["ERROR", ""], "source": ["orchestrator", "inference"]}
+)
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3\ntorch.OutOfMemoryError: CUDA out of memory\n'
+STEP = "12:00:09 SUCCESS Step 4 | 31.2s | Reward 0.1234\n"
+COMPLETION = "12:00:01   DEBUG Completion: I ran it, and it said:\n"
+
+
+def fires(log: str, source: str = "orchestrator") -> bool:
+    plain, thorough = (found(log, OOM, source=source, thorough=way) for way in (False, True))
+    assert plain == thorough
+    return bool(plain)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [COMPLETION, "12:00:01    INFO Prompt #3: x\n", "12:00:01    INFO This is what it wrote:\n", "12:00:01 SUCCESS Sample rollout 7: ok\n",
+     "12:00:01   DEBUG Model response for step_3: x\n"],
+)  # fmt: skip
+def test_a_quoted_traceback_is_the_records(header):
+    assert not fires(header + TRACEBACK + STEP)
+    assert not fires(header + "So I tried this.\n" + TRACEBACK + "It failed.\n\n" + STEP + header + TRACEBACK + STEP)
+    assert not fires(header + TRACEBACK + "12:00:09 WARNING Cancelled 4 train episodes past max_off_policy_steps=8.\n")
+
+
+def test_who_dies_after_it_says_nothing_more():
+    assert fires(COMPLETION + TRACEBACK)
+    assert fires(COMPLETION + "So I tried this.\n" + STEP + COMPLETION + TRACEBACK), "the last record decides over its own lines only"
+    assert fires(COMPLETION + TRACEBACK + "12:00:09   ERROR Fatal error in run_orchestrator\n")
+
+
+@pytest.mark.parametrize(
+    "header", ["12:00:01    INFO Saving checkpoint at step 4\n", "12:00:01   ERROR Completion: none\n", "12:00:01 WARNING it said:\n", ""]
+)
+def test_who_announces_nothing_or_reports_a_failure_is_believed(header):
+    assert fires(header + TRACEBACK + STEP)
+
+
+def test_an_evaluations_figures_announce_nothing():
+    assert fires("12:00:01 SUCCESS Evaluated aime in 3.4s (Avg@4=0.31, Completion Length: 1200.50)\n" + TRACEBACK + STEP)
+
+
+def test_a_line_that_names_its_writer_is_that_writers():
+    assert fires(COMPLETION + "[rank0]: torch.OutOfMemoryError: CUDA out of memory\n" + STEP)
+
+
+def test_a_servers_next_header_may_be_anybodys():
+    assert fires(COMPLETION + TRACEBACK + STEP, source="inference")
+
+
+def test_no_record_goes_on_for_ever():
+    assert fires(COMPLETION + "and\n" * quotes.MOST_LINES + TRACEBACK + STEP)
+
+
+@pytest.mark.parametrize("lines", [1, 20])
+def test_across_blocks(monkeypatch, lines):
+    monkeypatch.setattr("bs4_agent.detect.reading._BLOCK", 200)
+    assert not fires(COMPLETION + "and so on\n" * lines + TRACEBACK + "and so on\n" * lines + STEP)
+    assert fires(COMPLETION + "and so on\n" * lines + TRACEBACK + "and so on\n" * lines)
+
+
+def test_a_live_log_is_waited_for(monkeypatch):
+    """Nothing is told while it may be a quotation; who says nothing more for so long was not quoting."""
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    trainer, watch = registry.get("prime-rl"), engine(OOM, live=True)
+
+    def feed(text: str, first: int) -> None:
+        for number, line in enumerate(text.encode().splitlines(), first):
+            place = {"source": "orchestrator", "stream": "s", "cursor": str(number), "file": "x", "offset": 0, "line": number}
+            watch.feed("r", 1, "prime-rl", "orchestrator", trainer.parse_line("orchestrator", line), place)
+
+    def told() -> list[str]:
+        return [t.event for t in watch.evaluate(Facts(now_m=clock[0], now_t=0.0))]
+
+    feed(COMPLETION + TRACEBACK, 1)
+    clock[0] += 5
+    assert told() == []
+    feed(STEP + COMPLETION + TRACEBACK, 10)
+    clock[0] += quotes.WAIT_S - 1
+    assert told() == []
+    clock[0] += 1
+    assert told() == ["opened"]

@@ -1,0 +1,129 @@
+"""The detectors over a run that is only planned."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_agent.detect.detectors import DETECTORS
+from bs4_agent.detect.facts import GpuFacts
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.preflight import look, planned
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec
+from bs4_console.core import playbooks
+from tests.agent.facts import facts, healthy
+
+OLD = "prime-rl-2026-01"
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library(playbooks.compile_all())
+
+
+def spec(root: Path, config: str, **changes: Any) -> LaunchSpec:
+    (root / "rl.toml").write_text(config)
+    return LaunchSpec("new", OLD, Path("rl.toml"), root, root / "outputs", **changes)
+
+
+def found(root: Path, library: Library, start: LaunchSpec, before: dict[str, str] | None = None, **changes: Any) -> set[str]:
+    run = planned.run_facts(start, registry.get(OLD), {"HF_HOME": str(root / "hf")}, before)
+    return {row["failure"] for row in planned.findings(facts(**changes), run, root, library)} - {"disk-high", "disk-full"}
+
+
+def test_every_planned_detector_exists_and_has_a_playbook(library: Library) -> None:
+    assert set(DETECTORS) >= planned.PLANNED
+    assert {p.detector for p in library if p.applies_to(OLD) or p.applies_to("prime-rl")} >= planned.PLANNED
+
+
+def test_a_clean_start_has_no_findings(tmp_path: Path, library: Library) -> None:
+    assert found(tmp_path, library, spec(tmp_path, '[model]\nname = "Qwen/Qwen3-0.6B"\n')) == set()
+
+
+def test_what_the_settings_say_is_found_before_the_start(tmp_path: Path, library: Library) -> None:
+    config = """
+inference_gpu_ids = [0]
+trainer_gpu_ids = [0]
+[model]
+name = "Qwen/Qwen3-32B"
+[[orchestrator.env]]
+id = "bs"
+[orchestrator.env.args]
+curriculum_phases = 4
+[inference]
+gpu_memory_utilization = 0.9
+"""
+    gpus = GpuFacts("ok", "local", {0: 0}, {0: 80 << 30}, errors={0: "GPU is lost"})
+    assert found(tmp_path, library, spec(tmp_path, config), gpus=gpus) == {
+        "shared-gpu-budget", "model-too-big", "curriculum-noop", "gpu-off-bus",
+    }  # fmt: skip
+
+
+def test_a_resume_of_what_is_not_there_and_under_another_name(tmp_path: Path, library: Library) -> None:
+    start = spec(tmp_path, '[model]\nname = "new/name"\n', resume=7)
+    (tmp_path / "outputs" / "checkpoints" / "step_5" / "trainer").mkdir(parents=True)
+    assert found(tmp_path, library, start, {"model.name": "old/name"}) == {"wandb-step-as-checkpoint", "phase-switch-lineage"}
+
+
+def test_a_directory_that_another_living_run_writes(tmp_path: Path, library: Library) -> None:
+    start = spec(tmp_path, "")
+    layout = registry.get(OLD).layout(start)
+    other = healthy(name="other", layout=layout)
+    assert found(tmp_path, library, start, runs=[other]) == {"run-dir-collision"}
+
+
+def test_half_written_dataset_caches_count_where_the_launch_would_look(tmp_path: Path, library: Library) -> None:
+    torn = tmp_path / "hf" / "datasets" / "abc.incomplete"
+    torn.mkdir(parents=True)
+    os.utime(torn, (1, 1))
+    assert found(tmp_path, library, spec(tmp_path, ""), now=1000.0) == {"dataset-cache-partial"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "modules"),
+    [
+        ({"orchestrator.env.0.id": "owner/beautiful-soup-env@0.1.2"}, ["beautiful_soup_env"]),
+        (
+            {"orchestrator.train.source.0.env.taskset.id": "reverse-text", "orchestrator.train.source.0.env.agent.harness.id": "null"},
+            ["reverse_text"],
+        ),
+        ({"orchestrator.env.0.id": "a", "orchestrator.eval.env.0.id": "a", "orchestrator.eval.env.1.id": "b-c"}, ["a", "b_c"]),
+        ({"model.id": "x", "wandb.id": "y"}, []),
+    ],
+)
+def test_the_packages_that_a_run_will_import(settings: dict[str, Any], modules: list[str]) -> None:
+    assert look.modules(settings) == modules
+
+
+@pytest.mark.parametrize(
+    ("trainer", "config", "ids"),
+    [
+        (OLD, "[inference]\nenforce = 1\n", [0, 1]),
+        (OLD, "trainer_gpu_ids = [2, 3]\n", [2, 3]),
+        (OLD, "inference_gpu_ids = [0]\ntrainer_gpu_ids = [0]\n[inference.model]\na = 1\n", [0]),
+        ("prime-rl", "[deployment]\nnum_infer_gpus = 2\nnum_train_gpus = 1\n", [0, 1, 2]),
+        ("prime-rl", "[inference.vllm]\na = 1\n", [0, 1]),
+    ],
+)
+def test_the_gpus_that_a_start_will_use(tmp_path: Path, trainer: str, config: str, ids: list[int]) -> None:
+    start = dataclasses.replace(spec(tmp_path, config), trainer=trainer)
+    assert look.gpu_ids(planned.run_facts(start, registry.get(trainer), {})) == ids
+
+
+@pytest.mark.parametrize(
+    ("config", "needed"),
+    [
+        ("seq_len = 1\n", False),
+        ('[wandb]\nproject = "p"\n', True),
+        ('[wandb]\nproject = "p"\noffline = true\n', False),
+        ("[trainer.wandb]\n", True),
+        ('[monitors.wandb]\nname = "n"\n', True),
+    ],
+)
+def test_whether_wandb_is_asked(tmp_path: Path, config: str, needed: bool) -> None:
+    assert look.needs_wandb(planned.run_facts(spec(tmp_path, config), registry.get(OLD), {})) is needed

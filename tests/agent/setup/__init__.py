@@ -1,0 +1,1 @@
+"""Setting a pod up: what the agent does for it."""

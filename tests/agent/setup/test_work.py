@@ -1,0 +1,151 @@
+"""Set-ups as actions: what may be confirmed, what a dead agent leaves, and where no secret may be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_agent.book import Book
+from bs4_agent.clock import boot_id
+from bs4_agent.errors import BadRequest, PlanExpired, Refused
+from bs4_agent.journal import Journal
+from bs4_agent.paths import Home
+from bs4_agent.runs.variables import standing
+from bs4_agent.setup.recipe import read
+from bs4_agent.setup.steps import STEPS
+from bs4_agent.setup.work import SetUps
+from bs4_agent.setup_log import open_setup_log
+from bs4_agent.streams.segments import SegmentStream
+from tests.agent.setup.places import KEY, RECIPE
+
+SECRET = json.dumps({"b2": {"key_id": "canary-id", "key": "canary-key"}}).encode()
+
+
+class Pod:
+    """Set-ups with a journal of their own, of which only the steps about files are left."""
+
+    def __init__(self, home: Home, boot: str | None = None) -> None:
+        self.home = home
+        self.stream = SegmentStream(home.state / "journal", 1 << 20)
+        self.book = Book(Journal(self.stream))
+        self.ups = SetUps(
+            home, open_setup_log(home), self.book, self.book.ledger, boot or boot_id(), lambda: 65536, [], contextlib.nullcontext
+        )
+
+    def plan(self, **changes: Any) -> str:
+        self.ups.plan(KEY, read({**RECIPE, **changes}))
+        return next(reversed(self.book.ledger.plans.values())).plan_hash
+
+    def accept(self, key: str, plan_hash: str, payload: bytes = b"") -> Any:
+        body = {"kind": "setup", "key": key, "plan_hash": plan_hash}
+        plan = self.ups.confirmed(key, body, payload)
+        self.book("action", action=key, kind="setup", who="t", run="", event="accepted", body={**body, "plan": plan.as_dict()})
+        return plan
+
+    def journal(self) -> str:
+        return "".join(path.read_text() for path in (self.home.state / "journal").glob("*.ndjson"))
+
+
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in set(STEPS) - {"limits", "variables", "profile", "credential"}:
+        monkeypatch.delitem(STEPS, name)
+    home = Home(tmp_path / ".bs4")
+    home.create()
+    return Pod(home)
+
+
+def test_a_plan_is_confirmed_carried_out_and_leaves_no_secret_behind(pod: Pod) -> None:
+    plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
+    pod.ups.carry_out("K1", plan)
+    action = pod.book.ledger.actions["K1"]
+    assert (action.state, action.result["ready"]) == ("done", True), action.detail
+    assert "canary" not in pod.journal()
+    assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
+    assert list((pod.home.credentials / "incoming").iterdir()) == []
+    assert standing(pod.home, Path.home() / "prime-rl") == {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
+    assert standing(pod.home, Path.home() / "elsewhere") == {}
+
+
+def test_only_a_living_plan_with_all_its_secrets_is_confirmed(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan_hash = pod.plan(secrets=["b2"])
+    with pytest.raises(BadRequest, match="no JSON"):
+        pod.accept("K1", plan_hash)
+    with pytest.raises(BadRequest, match="others came"):
+        pod.accept("K1", plan_hash, b'{"wandb": {"key": "abcdef"}}')
+    with pytest.raises(Refused, match="No set-up plan"):
+        pod.accept("K1", "0" * 64, SECRET)
+    assert not (pod.home.credentials / "incoming").exists()
+    now = time.monotonic()
+    with monkeypatch.context() as later:
+        later.setattr(time, "monotonic", lambda: now + 901)
+        with pytest.raises(PlanExpired):
+            pod.accept("K1", plan_hash, SECRET)
+    after_a_reboot = Pod(pod.home, boot="another")
+    with pytest.raises(PlanExpired):
+        after_a_reboot.accept("K1", plan_hash, SECRET)
+
+
+def test_another_agent_goes_on_where_this_one_died(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
+
+    class Died(BaseException):
+        """kill -9."""
+
+    def dies(*_: object) -> str:
+        raise Died
+
+    with monkeypatch.context() as dying:
+        dying.setattr(STEPS["credential"], "act", dies)
+        dying.setattr(pod.ups, "forget", lambda key: None)  # a killed process forgets nothing either
+        with pytest.raises(Died):
+            pod.ups.carry_out("K1", plan)
+    heir = Pod(pod.home)
+    heir.ups.forget_ended()
+    action = heir.book.ledger.actions["K1"]
+    assert [step.state for step in action.steps][:3] == ["done"] * 3
+    heir.ups.carry_out("K1", plan, action)
+    assert heir.book.ledger.actions["K1"].state == "done"
+    assert json.loads((pod.home.credentials / "b2.json").read_text())["key_id"] == "canary-id"
+
+
+def test_what_was_never_accepted_is_forgotten(pod: Pod) -> None:
+    pod.ups.confirmed("K9", {"plan_hash": pod.plan(secrets=["b2"])}, SECRET)  # and the agent dies before it is journalled
+    assert len(list((pod.home.credentials / "incoming").iterdir())) == 1
+    Pod(pod.home).ups.forget_ended()
+    assert list((pod.home.credentials / "incoming").iterdir()) == []
+
+
+def test_a_step_that_does_not_last_is_no_success(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = pod.accept("K1", pod.plan())
+    profile = STEPS["profile"].act
+
+    def undone(*words: Any) -> str:
+        said = profile(*words)
+        (Path.home() / ".profile").write_text("somebody else was here\n")
+        return said
+
+    monkeypatch.setattr(STEPS["profile"], "act", undone)
+    pod.ups.carry_out("K1", plan)
+    action = pod.book.ledger.actions["K1"]
+    assert action.state == "failed"
+    assert "profile" in action.detail
+
+
+def test_a_full_disk_ends_the_action_with_a_sentence(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = pod.accept("K1", pod.plan())
+
+    def full(*_: object) -> str:
+        raise OSError(28, "No space left on device", "/x/limits.json")
+
+    monkeypatch.setattr(STEPS["limits"], "act", full)
+    pod.ups.carry_out("K1", plan)
+    action = pod.book.ledger.actions["K1"]
+    assert (action.state, action.steps[0].state) == ("failed", "failed")
+    assert "/x/limits.json cannot be used: No space left" in action.detail

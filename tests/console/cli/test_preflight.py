@@ -1,0 +1,42 @@
+"""preflight on the command line: one line a check, the codes of check, and nothing done to the pod."""
+
+from __future__ import annotations
+
+from tests.console.cli.conftest import Console, Practice
+
+STATES = {"ok", "warning", "blocking", "unknown"}
+
+
+def test_a_second_start_over_a_run_that_trains_is_refused_with_all_that_it_would_meet(trained: Practice) -> None:
+    words = ("preflight", "--pod", "pod-a", "--config", "configs/rl.toml", "--trainer", trained.trainer, "--run", "demo")
+    done = trained(*words, "--json", timeout=180)
+    told = done.json
+    assert (done.code, told["code"], told["status"], done.err) == (2, 2, "CRITICAL", "")
+    by_id = {check["id"]: check for check in told["checks"] if check["state"] == "blocking"}
+    assert {"run-dir-collision", "port-in-use"} <= by_id.keys() <= set(told["blocking"])
+    assert "bs4-console stop --pod pod-a --run demo" in by_id["port-in-use"]["fix"]
+    assert by_id["port-in-use"]["playbook"] == "port-in-use"
+    assert {check["state"] for check in told["checks"]} <= STATES
+    if trained.pod.library is not None:
+        assert "of the running demo" in by_id["stale-gpu-process"]["why"]
+
+
+def test_the_same_as_text_for_the_pod_alone(trained: Practice) -> None:
+    done = trained("preflight", "--pod", "pod-a", timeout=180)
+    *lines, summary = done.out.splitlines()
+    assert [line for line in lines if line.startswith("ok       training environment (uv-missing): ")]
+    assert summary.startswith({0: "OK", 1: "WARNING", 2: "CRITICAL", 3: "UNKNOWN"}[done.code])
+    assert "config" not in done.out
+
+
+def test_half_a_start_is_a_usage_error_in_the_codes_of_check(trained: Practice) -> None:
+    done = trained("preflight", "--pod", "pod-a", "--config", "configs/rl.toml")
+    assert done.code == 3
+    assert "go together" in done.sentence
+
+
+def test_a_pod_that_cannot_be_reached_is_unknown(console: Console, trained: Practice) -> None:
+    console.add("gone", "127.0.0.1", 1, "root", trained.pod.key_path)
+    done = console("preflight", "--pod", "gone")
+    assert (done.code, done.out) == (3, "")
+    assert "refuses connections" in done.sentence

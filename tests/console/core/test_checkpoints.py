@@ -1,0 +1,132 @@
+"""Reports of directories, by pages from a pod, and the sentences that are made of them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_agent.checkpoints.report import answer
+from bs4_console.core import checkpoints
+from bs4_console.core.errors import UsageError
+from bs4_console.core.state import PodState
+from tests.agent.checkpoints.guarded import Guarded
+from tests.agent.checkpoints.trees import age, new_run, new_step, old_orchestrator, old_run, old_step, put
+
+STAMP = {"t": 1.0, "m": 1.0, "b": "boot"}
+
+
+def test_a_directory_of_2026_01(tmp_path: Path) -> None:
+    spec = old_run(tmp_path)
+    for step, old in ((5, 900), (10, 600), (15, 300)):
+        old_step(spec, step)
+        age(spec, step, old)
+    old_orchestrator(spec, 20)
+    [found] = checkpoints.of_directory(spec.output_dir)
+    assert (found["trainer"], found["resumable"]) == ("prime-rl-2026-01", 15)
+    assert [(one["step"], one["complete"]) for one in found["checkpoints"]] == [(5, True), (10, True), (15, True), (20, False)]
+    assert found["checkpoints"][3]["missing"] == {"trainer": "not there", "broadcast": "not there"}
+    assert found["checkpoints"][0]["bytes"] == sum(part["bytes"] for part in found["checkpoints"][0]["parts"])
+    assert found["forecast"]["every_steps"] == 5
+    assert found["forecast"]["every_s"] == pytest.approx(300, abs=60)
+    assert checkpoints.line(found).startswith("step 15 can be resumed, 5m old; 3 sets of 0.0 MiB; ")
+
+
+def test_an_output_directory_with_several_runs(tmp_path: Path) -> None:
+    spec = new_run(tmp_path)
+    new_step(spec, 10)
+    put(spec.output_dir / "other/checkpoints/step_5/orchestrator/progress.pt")
+    (spec.output_dir / "wandb").mkdir()
+    found = checkpoints.of_directory(spec.output_dir)
+    assert [(one["run"], one["resumable"]) for one in found] == [("demo", 10), ("other", None)]
+    assert checkpoints.line(found[1]) == "1 checkpoint, none complete: nothing can be resumed"
+    [one] = checkpoints.of_directory(spec.output_dir / "demo")
+    assert one["run"] == "demo"
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not look like"):
+        checkpoints.of_directory(tmp_path)
+    with pytest.raises(UsageError, match="no directory"):
+        checkpoints.of_directory(tmp_path / "gone")
+    [found] = checkpoints.of_directory(tmp_path, "prime-rl")
+    assert checkpoints.line(found) == "no checkpoint yet"
+
+
+def test_a_run_that_rests_is_not_forecast(tmp_path: Path) -> None:
+    spec = new_run(tmp_path)
+    for step in (10, 20):
+        new_step(spec, step)
+        age(spec, step, 9000 - step)
+    [found] = checkpoints.of_directory(spec.output_dir)
+    assert (found["live"], found["forecast"]["full_t"]) == (False, None)
+    assert checkpoints.outlook(found) == ""
+
+
+async def test_a_long_list_comes_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame's header holds 64 KiB."""
+    demo = Guarded(tmp_path, new_run(tmp_path), monkeypatch)
+    for step in range(1, 100):
+        new_step(demo.spec, step)
+    demo.order(last=3, milestones=50)
+    asked = 0
+
+    class Asks:
+        async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+            nonlocal asked
+            asked += 1
+            found = answer(demo.pod, op, parameters)
+            assert len(str(found)) < 60_000
+            return found
+
+    found = await checkpoints.of_pod(Asks(), "demo")
+    assert [one["step"] for one in found["checkpoints"]] == list(range(1, 100))
+    assert asked == 3
+    assert found["order"] == {"last": 3, "at_least": 3, "milestones": 50}
+    assert checkpoints.order_text(found["order"]) == "the 3 newest complete checkpoints stay, and every 50th step"
+
+
+def test_what_an_order_would_free(tmp_path: Path) -> None:
+    spec = new_run(tmp_path)
+    for step in (10, 20, 30, 40):
+        new_step(spec, step)
+    put(spec.output_dir / "demo/checkpoints/step_15/orchestrator/progress.pt")
+    [found] = checkpoints.of_directory(spec.output_dir)
+    assert checkpoints.foresight(found, 2, 0).startswith("Freed for good now, and older ones from now on: steps 10, 15, 20, ")
+    assert checkpoints.foresight(found, 2, 20).startswith("Freed for good now, and older ones from now on: steps 10, 15, ")
+    assert "deletes its part of milestones" in checkpoints.foresight({**found, "trainer_keeps": 3}, 2, 20)
+    assert checkpoints.foresight(found, 4, 0).startswith("Nothing is older than these now")
+    assert checkpoints.foresight(found, 1, 0).startswith("Nothing"), "the pod will refuse it"
+
+
+def test_the_outlook_of_each_forecast() -> None:
+    base = {"lasts": False, "full_t": None, "full_step": None, "to_come": None, "room": 3}
+
+    def say(**forecast: Any) -> str:
+        return checkpoints.outlook({"forecast": {**base, **forecast}, "live": True})
+
+    assert say(lasts=True) == "the disk lasts"
+    assert say(lasts=True, to_come=4) == "every save that is to come fits"
+    assert say(full_t=time.time() + 7200, full_step=40) == "full in 2h 00m (step 40)"
+    assert say() == "room for 3 more"
+
+
+def test_the_standing_of_a_run_from_the_journal_alone() -> None:
+    state = PodState("pod")
+
+    def tell(**record: Any) -> str:
+        state.apply_journal({**STAMP, **record})
+        return checkpoints.standing(state, "demo")
+
+    assert checkpoints.standing(state, "demo") == ""
+    assert tell(type="order", run="demo", last=2, at_least=2, milestones=50, who="alice") == (
+        "keep-last 2, milestones every 50; nothing freed yet"
+    )
+    tell(type="action", action="A", kind="rotate", who="keep-last 2 by alice", run="demo", event="accepted", body={})
+    done = tell(type="action", action="A", run="demo", event="done", detail="1.2 GiB freed for good: step 5", result={})
+    assert done == "keep-last 2, milestones every 50; 1.2 GiB freed for good: step 5"
+    assert tell(type="guard", run="demo", event="emergency", detail="too little").endswith("; emergency: too little")
+    assert tell(type="guard", run="demo", event="relieved", detail="enough") == done
+    assert tell(type="order", run="demo", last=None, at_least=None, milestones=None, who="alice") == ""

@@ -1,0 +1,198 @@
+"""The whole of a preflight over an agent that answers by hand: order, slices, hostile answers, and the level."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import types
+from typing import Any
+
+import pytest
+
+from bs4_console.core import preflight
+from bs4_console.core.errors import ChannelLost, NotApplicableError, RemoteError
+from bs4_console.core.preflight import Check, Preflight, Wanted, examine
+from tests.console.core.test_preflight_pod import pod
+from tests.console.core.test_preflight_run import run
+from tests.console.core.test_preflight_services import GOOD, model
+from tests.console.core.test_preflight_stack import VERSIONS
+
+OLD = "prime-rl-2026-01"
+CONFIG = """
+seq_len = 4096
+[model]
+name = "own/small"
+[ckpt]
+interval = 5
+keep_last = 2
+[orchestrator]
+batch_size = 64
+rollouts_per_example = 4
+[orchestrator.sampling]
+max_tokens = 1024
+[[orchestrator.env]]
+id = "reverse-text"
+[inference.model]
+max_model_len = 4096
+enforce_eager = true
+[trainer.optim]
+lr = 1e-5
+"""
+FACTS = {
+    "pod": pod(environment={}),
+    "run": run(model="own/small-8B", command="uv run rl @ rl.toml --ckpt --ckpt.interval 5 --ckpt.keep-last 2"),
+    "stack": {"python": "/p", "versions": VERSIONS[OLD], "imports": {"reverse_text": None}},
+    "services": {"hub": GOOD, "wandb": GOOD, "b2": {**GOOD, "missing": []}, "model": model(), "clock": None},
+}
+
+
+class Agent:
+    """Answers `look` in as many slices as it has parts."""
+
+    def __init__(self, facts: Any = None, config: str = CONFIG, *, endless: bool = False) -> None:
+        self.facts = FACTS if facts is None else facts
+        self.config, self.endless = config, endless
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        assert stream == "preflight"
+        self.asked.append((op, parameters))
+        if op == "clock":
+            return {"t": time.time()}
+        if op == "config":
+            if not self.config:
+                raise RemoteError("bad-config", "The config cannot be read.")
+            return {"files": [["/home/u/prime-rl/rl.toml", self.config]]}
+        count = sum(1 for name, _ in self.asked if name == "look")
+        parts = dict(list(self.facts.items())[:count]) if isinstance(self.facts, dict) else self.facts
+        done = not self.endless and (not isinstance(self.facts, dict) or len(parts) == len(self.facts))
+        waiting = [name for name in FACTS if name not in parts]
+        return {"facts": parts, "waiting": waiting, "next": None if done else parameters}
+
+
+START = Wanted(OLD, "rl.toml", "demo")
+
+
+async def test_a_good_start_has_nothing_against_it() -> None:
+    agent = Agent()
+    found = await examine(agent, START)
+    bad = [(check.id, check.why) for check in found.checks if check.state != "ok" and check.id not in ("R02", "R22")]
+    assert bad == []
+    assert found.blocking == ()
+    assert [op for op, _ in agent.asked].count("look") == len(FACTS)
+    assert agent.asked[-1][1]["resume"] == "auto"
+
+
+async def test_the_pod_alone_asks_for_no_config_and_no_run() -> None:
+    agent = Agent({"pod": FACTS["pod"], "stack": FACTS["stack"], "services": FACTS["services"]})
+    found = await examine(agent, Wanted())
+    assert "config" not in [op for op, _ in agent.asked]
+    assert "trainer" not in agent.asked[-1][1]
+    assert not {"launch", "disk-next-checkpoint"} & {check.id for check in found.checks}
+    assert found.level == 0
+
+
+async def test_lint_speaks_with_the_lines_of_the_pods_file() -> None:
+    found = await examine(Agent(config=CONFIG.replace("max_tokens = 1024", "max_tokens = 4000\ntop_p = 0.9")), START)
+    by_id = {check.id: check for check in found.checks}
+    assert (by_id["R05"].state, by_id["R05"].title) == ("blocking", "rl.toml, line 13")
+    assert by_id["R08"].state == "blocking"
+    assert "config-rejected" not in by_id
+    assert found.level == 2
+
+
+async def test_a_config_that_cannot_be_read_is_unknown_beside_the_launch_that_says_why() -> None:
+    refused = {"type": "bad-config", "message": "The config /rl.toml cannot be read (No such file); name a file that exists on the pod."}
+    found = await examine(Agent({**FACTS, "run": run(plan=None, refused=refused)}, config=""), START)
+    states = {(check.id, check.state) for check in found.checks}
+    assert ("config-rejected", "unknown") in states
+    assert ("config-rejected", "blocking") in states
+
+
+async def test_a_model_that_lint_refuses_is_not_refused_twice() -> None:
+    name = "mistralai/Ministral-3-8B-Instruct-2512"
+    facts = {**FACTS, "run": run(model=name), "services": {**FACTS["services"], "model": model(id=name)}}
+    found = await examine(Agent(facts, config=CONFIG.replace("own/small", name)), START)
+    assert [check.id for check in found.blocking] == ["R24"]
+
+
+async def test_what_does_not_answer_in_time_is_unknown_and_never_ok() -> None:
+    found = await examine(Agent({"pod": FACTS["pod"]}, endless=True), START, timeout=0.0)
+    unknown = {check.id for check in found.of("unknown")}
+    assert {"launch", "hub-auth", "env-not-installed", "stack", "disk-next-checkpoint"} <= unknown
+    assert found.level == 3
+    assert "within 0 s" in found.of("unknown")[0].why
+
+
+async def test_the_config_of_a_part_by_itself_is_not_taken_for_a_whole_one() -> None:
+    found = await examine(Agent(config="[server]\nport = 1\n"), dataclasses.replace(START, component="inference"))
+    assert [check.state for check in found.checks if check.id in ("config-rejected", "toml", "schema")] == ["unknown"]
+    assert found.blocking == ()
+
+
+class Cut(Agent):
+    """A session whose link is lost in the first look."""
+
+    state = types.SimpleNamespace(name="far")
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        if op == "look" and "look" not in [name for name, _ in self.asked]:
+            self.asked.append((op, parameters))
+            raise ChannelLost("The connection ended.", "It is being made again.")
+        return await super().query(stream, op, **parameters)
+
+
+async def test_a_look_survives_a_link_that_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_AGAIN_S", 0.0)
+    found = await examine(Cut(), START)
+    assert found.blocking == ()
+    with pytest.raises(ChannelLost):
+        await examine(Cut(), START, timeout=0.0)
+
+
+async def test_an_agent_that_knows_no_preflight_is_to_be_replaced() -> None:
+    class Old(Agent):
+        async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+            raise RemoteError("unknown-stream", "There is no stream 'preflight'")
+
+    with pytest.raises(NotApplicableError, match="older than this console"):
+        await examine(Old(), START)
+
+
+HOSTILE: list[Any] = [
+    [],
+    "no",
+    {"pod": 3, "run": [], "stack": None, "services": "x"},
+    {
+        "pod": {"gpus": 7},
+        "run": {},
+        "stack": {"python": 1, "versions": [], "imports": 2},
+        "services": {"hub": 1, "model": []},
+    },
+    {
+        "pod": {"gpus": {"state": "ok", "devices": [1, {"index": {}}], "holders": [None]}},
+        "run": {"ports": [{}], "findings": [{}], "checkpoints": [{"step": "x"}]},
+        "stack": {"python": "/p", "versions": {"torch": 3}, "imports": {"x": 4}},
+        "services": {"clock": {"offset_s": "no"}},
+    },
+    {
+        "pod": {"gpus": {"state": "ok", "devices": [{"index": {}, "used": 5e9}], "holders": [{"gpu": {}, "run": ["x"]}]}},
+        "run": {"ports": [{"port": {}, "holder": 3}], "keep_last": float("inf"), "interval": 0, "checkpoints": [{"step": float("inf")}]},
+        "stack": {"python": "/p", "versions": {"torch": "x", "cuda": "."}, "imports": {"x": None}},
+        "services": {"clock": {"offset_s": float("nan")}, "model": {"id": 3, "status": 404, "config": {"architectures": 3}}},
+    },
+]
+
+
+@pytest.mark.parametrize("facts", HOSTILE)
+async def test_a_hostile_agent_makes_unknowns_and_no_traceback(facts: Any) -> None:
+    found = await examine(Agent(facts), START)
+    assert found.level in (2, 3)
+
+
+def test_the_level_counts_as_check_does() -> None:
+    def level(*states: Any) -> int:
+        return Preflight(tuple(Check("x", "x", state, "") for state in states)).level
+
+    assert (level("ok"), level("ok", "warning"), level("warning", "unknown"), level("unknown", "blocking", "ok")) == (0, 1, 3, 2)
+    assert level() == 3

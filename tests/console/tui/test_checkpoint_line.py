@@ -1,0 +1,89 @@
+"""The Run screen's line about checkpoints: asked of the pod, quiet where there is no answer, loud where nothing can be resumed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from bs4_console.core.errors import RemoteError
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.clock import Clock
+from bs4_console.tui.ink import text_of
+from bs4_console.tui.widgets.panel import Panel
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive, until
+
+
+def report(*, complete: bool = True, full_in: float | None = None, age: float = 95.0) -> dict[str, Any]:
+    one = {"step": 180, "complete": complete, "bytes": 3 * fixtures.GIB, "age_s": age, "t": fixtures.NOW - 95}
+    full = None if full_in is None else time.time() + full_in
+    forecast = {"lasts": full is None, "to_come": None, "full_t": full, "full_step": 260, "room": None}
+    return {"checkpoints": [one], "resumable": 180 if complete else None, "forecast": forecast, "live": True}
+
+
+def host(app: Any) -> tuple[str, set[str]]:
+    lines = app.screen.query_one("#host", Panel).lines
+    return "\n".join(text_of(line) for line in lines), {role for line in lines for _, role in line}
+
+
+async def test_it_is_asked_and_shown() -> None:
+    session = fixtures.healthy()
+    session.checkpoints = report()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "ckpts" in _drawn(app))
+        assert "step 180 can be resumed, 2m old" in host(app)[0]
+        assert "▲" not in host(app)[0]
+        await drive(pilot, [session], (":at 100",))
+        assert "ckpts" not in _drawn(app), "what is now is not what was then"
+
+
+def _drawn(app: Any) -> str:
+    app.screen.redraw()
+    return host(app)[0]
+
+
+@pytest.mark.parametrize("found", [report(complete=False, age=1800.0), report(full_in=3600.0)])
+async def test_what_needs_somebody_has_a_sign(found: dict[str, Any]) -> None:
+    session = fixtures.healthy()
+    session.checkpoints = found
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=Clock(wall=time.time, mono=lambda: fixtures.MONO))
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "ckpts  ▲ " in _drawn(app))
+        assert "warn bold" in host(app)[1]
+
+
+async def test_a_first_checkpoint_under_way_is_no_alarm() -> None:
+    session = fixtures.healthy()
+    session.checkpoints = report(complete=False, age=20.0)
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "the first checkpoint is being written" in _drawn(app))
+        assert "▲" not in host(app)[0]
+
+
+async def test_no_answer_is_no_line_and_no_complaint_and_it_is_not_asked_each_second() -> None:
+    session = fixtures.healthy()
+    asked = []
+    query = session.query
+
+    async def counting(stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        if stream == "checkpoints":
+            asked.append(op)
+            raise RemoteError("unknown-stream", "no such stream")
+        return await query(stream, op, **parameters)
+
+    session.query = counting  # type: ignore[method-assign]
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: asked == ["list"] and not app.screen._checkpoints._asking)
+        for _ in range(5):
+            assert "ckpts" not in _drawn(app)
+        assert asked == ["list"]
+        assert not app.messages

@@ -1,0 +1,172 @@
+"""A launch from the screen: the form, the look before the start, the plan, and a confirmation as strong as what it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bs4_console.core import launch
+from bs4_console.core.errors import RefusedError
+from bs4_console.core.launch import Asked, Looked
+from bs4_console.core.preflight import Preflight
+from bs4_console.core.preflight_check import Check
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.ink import text_of
+from bs4_console.tui.screens.launch import LaunchScreen
+from bs4_console.tui.widgets.panel import Panel
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive, until
+
+HASH = "ab" * 32
+
+
+def planned(session: fixtures.RecordedSession, *, typed: bool = False, refused: str = "") -> None:
+    """The agent's answers to a plan of a launch."""
+
+    def answer(key: str, kind: str, body: dict[str, Any]) -> None:
+        if kind != "plan":
+            return
+        asked = body["launch"]
+        steps = [
+            {"kind": "start", "title": f"Start {asked['run']}", "command": "uv run rl @ c.toml", "shown": {"cwd": "/p", "environment": {}}}
+        ]
+        if typed:
+            shown = {"directories": [{"path": "/data/outputs/checkpoints", "bytes": 5}]}
+            steps.insert(
+                0, {"kind": "move_aside", "title": "Move 1 directory", "command": "mv /data/outputs/checkpoints <trash>/", "shown": shown}
+            )
+        plan = {
+            "title": f"Start {asked['run']} afresh",
+            "typed_name": typed,
+            "danger": "move" if typed else "none",
+            "steps": steps,
+            "why": "it was asked for",
+        }
+        common = {"action": key, "run": asked["run"], "playbook": "launch"}
+        fixtures.journal(session.state, "action", 0, **common, kind="plan", event="accepted", body=body)
+        if refused:
+            fixtures.journal(session.state, "action", 0, **common, event="failed", detail=refused, result={"error": "refused"})
+            return
+        fixtures.journal(
+            session.state,
+            "plan",
+            0,
+            **common,
+            attempt=0,
+            plan_hash=HASH,
+            expires_m=fixtures.POD_M + 900,
+            expires_t=fixtures.NOW + 900,
+            plan=plan,
+        )
+        fixtures.journal(session.state, "action", 0, **common, event="done", result={"plan_hash": HASH})
+
+    session.on_submit = answer
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
+    """What the look before the start finds."""
+    checks = [Check("clock", "Clock", "ok", "it is right")]
+
+    async def look(live: Any, asked: Asked) -> Looked:
+        return Looked(Preflight(tuple(checks)))
+
+    monkeypatch.setattr(launch, "look", look)
+    monkeypatch.setattr(launch, "price_of", lambda pod: 2.5)
+    return checks
+
+
+def shown(app: ConsoleApp) -> str:
+    return "\n".join(text_of(line) for panel in app.screen.query(Panel) if panel.display for line in panel.lines)
+
+
+def of(session: fixtures.RecordedSession, kind: str) -> Sequence[dict[str, Any]]:
+    return [body for name, body in session.submitted if name == kind]
+
+
+async def test_from_the_form_to_a_start_with_one_confirmation(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], (":launch configs/new.toml fresh-1",))
+        screen = app.screen
+        assert isinstance(screen, LaunchScreen)
+        assert "config on the pod" in shown(app)
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: screen.plan is not None)
+        asked = of(session, "plan")[0]
+        assert (asked["launch"]["run"], asked["launch"]["config"], asked["launch"]["resume"]) == ("fresh-1", "configs/new.toml", "auto")
+        assert asked["record"] == {"price": 2.5}
+        for text in ("Start fresh-1 afresh on h100-a?", "uv run rl @ c.toml", "because it was asked for", HASH[:16], "y start it"):
+            assert text in shown(app)
+        assert of(session, "launch") == []
+        await drive(pilot, [session], ("y",))
+        await until(pilot, lambda: app.screen is not screen)
+        (body,) = of(session, "launch")
+        assert (body["plan_hash"], body["key"], body["confirm_run"]) == (HASH, launch.key_of(HASH, "fresh-1"), "")
+        assert "being started" in app.messages[-1].text
+
+
+async def test_where_checkpoints_are_moved_the_name_is_typed(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    planned(session, typed=True)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch c.toml again-1", "enter"))
+        screen = app.screen
+        assert isinstance(screen, LaunchScreen)
+        await until(pilot, lambda: screen.plan is not None)
+        assert "/data/outputs/checkpoints" in shown(app)
+        await drive(pilot, [session], ("y", "enter"))
+        assert of(session, "launch") == []
+        assert "That is not again-1" in shown(app)
+        screen.query_one("#typed").value = "again-1"  # type: ignore[attr-defined]
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: bool(of(session, "launch")))
+        assert of(session, "launch")[0]["confirm_run"] == "again-1"
+
+
+async def test_what_forbids_the_start_stops_it_before_a_plan(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    planned(session)
+    looked.append(Check("disk-full", "Disk", "blocking", "3 GiB are free, 60 are needed.", "Free some."))
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch c.toml x", "enter"))
+        await until(pilot, lambda: "3 GiB are free" in shown(app))
+        assert of(session, "plan") == []
+
+
+@pytest.mark.parametrize("how", ["refused by the agent", "no link"])
+async def test_a_plan_that_cannot_be_made_leaves_the_form_as_it_was(looked: list[Check], how: str) -> None:
+    session = fixtures.desync()
+    planned(session, refused="The name x is taken.")
+    session.refuse = RefusedError("It is read-only.", "Do not.") if how == "no link" else None
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch c.toml x", "enter"))
+        await until(pilot, lambda: ("is taken" if session.refuse is None else "read-only") in shown(app))
+        assert app.screen.query_one("#config").value == "c.toml"  # type: ignore[attr-defined]
+        await drive(pilot, [session], ("escape",))
+        assert not isinstance(app.screen, LaunchScreen)
+
+
+async def test_a_form_that_says_too_little_asks_for_it(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], ("W",))
+        for name, value, says in (
+            ("config", "", "Say the config"),
+            ("run", "", "Say the name"),
+            ("resume", "soon", "From which step"),
+            ("trainer", "x", "The generation is"),
+        ):
+            for field, text in (("config", "c.toml"), ("run", "x"), ("resume", "auto"), ("trainer", "prime-rl"), (name, value)):
+                app.screen.query_one(f"#{field}").value = text  # type: ignore[attr-defined]
+            await drive(pilot, [session], ("enter",))
+            assert says in shown(app)
+        assert session.submitted == []
