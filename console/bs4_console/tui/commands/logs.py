@@ -42,7 +42,7 @@ COMMANDS = (
         ("find",),
         ("f",),
         "Find",
-        "Mark every match in the log and go to the nearest one above, through all of it: the pod searches and counts. Hides nothing.",
+        "Mark every match in the log and go to the nearest above, or else below: the pod searches and counts. Hides nothing.",
         on(RUN, LOG),
         hint=52,
         args="[PATTERN]",
