@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from tests.support import pods as servers
@@ -10,6 +11,12 @@ from tests.support.pods import pod, pods
 from tests.support.second_tries import pytest_sessionfinish
 
 __all__ = ["pod", "pods", "pytest_sessionfinish"]
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in its background with SIGINT ignored, and so would be every program that a test starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
