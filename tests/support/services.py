@@ -21,6 +21,7 @@ class Services:
     """`models`: id -> what /api/models says of it. `statuses`: path -> status instead of the answer. `date`: of every answer, None: now."""
 
     port: int = 0
+    host: str = "127.0.0.1"
     models: dict[str, dict[str, Any]] = field(default_factory=lambda: {"owner/small": {"gated": False}})
     config: dict[str, Any] = field(default_factory=lambda: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"})
     capabilities: list[str] = field(default_factory=lambda: list(CAPABLE))
@@ -33,7 +34,7 @@ class Services:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def urls(self) -> dict[str, str]:
@@ -59,8 +60,8 @@ class Services:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Services]:
-    services = Services()
+def serving(host: str = "127.0.0.1") -> Iterator[Services]:
+    services = Services(host=host)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -82,7 +83,7 @@ def serving() -> Iterator[Services]:
         def log_message(self, *_: Any) -> None:
             return
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with http.server.ThreadingHTTPServer((host, 0), Handler) as server:
         services.port = server.server_port
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()

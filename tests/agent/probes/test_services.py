@@ -161,9 +161,9 @@ def test_what_is_no_id_of_the_hub_is_not_asked(home: Path, there: Services, mode
 
 def test_a_download_that_is_redirected_elsewhere_does_not_take_the_token_along(home: Path, there: Services) -> None:
     all_credentials(home)
-    with serving() as other:
+    with serving("127.0.0.2") as other:
         other.models = there.models
-        there.redirect["/owner/small/resolve/main/config.json"] = f"http://localhost:{other.port}/owner/small/resolve/main/config.json"
+        there.redirect["/owner/small/resolve/main/config.json"] = f"{other.url}/owner/small/resolve/main/config.json"
         assert ask(there, "owner/small")["model"]["status"] == 200
         assert other.asked == [("/owner/small/resolve/main/config.json", "")]
 
