@@ -28,6 +28,8 @@ _GPU_FREE_S = 30.0
 #: Processes that were forked while the others were being ended are found by looking again; a tree that keeps forking is not ours to win.
 _SWEEPS = 5
 _LOOK_S = 0.5
+#: The shim needs milliseconds for its last record, on a machine that is short of cores seconds.
+_END_S, _END_LOOK_S = 10.0, 0.05
 
 GpuHolders = Callable[[str], Sequence[Member]]
 
@@ -109,7 +111,7 @@ class StopRun:
             self._prove(report, say)
             record.finish()
         report.ended_t = time.time()
-        self._runs.poll()
+        self._settle(report)
         if not report.ok:
             raise StepFailed(report.sentence + ".")
         return report
@@ -164,6 +166,14 @@ class StopRun:
         report.holding = list(holding)
         if report.ok:
             say("no process of the run is left and none holds a GPU")
+
+    def _settle(self, report: StopReport) -> None:
+        """Until the attempt has its end: the shim writes it down after its last child, and a start that comes before that is refused."""
+        deadline = time.monotonic() + _END_S
+        self._runs.poll()
+        while report.ok and self._run.live and time.monotonic() < deadline:
+            time.sleep(_END_LOOK_S)
+            self._runs.poll()
 
     def _signal(self, name: str, targets: Sequence[Member], report: StopReport, say: Say) -> None:
         sent = [result for member in targets if (result := ending.send(member.identity, name)) is not None]

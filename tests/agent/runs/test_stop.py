@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -38,10 +39,26 @@ def test_a_tree_is_told_at_once_and_ends(family: Pod) -> None:
     assert not any(one.alive() for one in found.values())
     interrupted = {one.identity for one in report.sent if one.signal == "SIGINT"}
     assert interrupted == {member.identity for member in before}
-    until(lambda: read(family.attempt() / "end.json"))
+    assert read(family.attempt() / "end.json")
     assert not runs.get("alpha").live
     assert runs.stop_requested("alpha", 1)
     assert StopRun(runs, "alpha").execute().sent == [], "a second stop finds nothing to do"
+
+
+def test_a_stop_is_done_when_the_shim_has_written_the_end_so_that_a_start_may_follow_at_once(family: Pod) -> None:
+    runs = family.runs()
+    launch(runs, family.spec(), key="k1")
+    components(runs, "trainer", "engine", "launcher")
+    attempt = runs.get("alpha").attempt
+    assert attempt is not None
+    assert attempt.shim is not None
+    shim = attempt.shim
+    shim.send(signal.SIGSTOP)
+    waking = threading.Timer(1.0, lambda: shim.send(signal.SIGCONT))
+    waking.start()
+    StopRun(runs, "alpha").execute()
+    assert not runs.get("alpha").live
+    launch(runs, family.spec(), key="k2")
 
 
 def test_whoever_ignores_int_and_term_is_killed(pod: Pod) -> None:
