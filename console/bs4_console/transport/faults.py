@@ -43,7 +43,7 @@ def connecting(error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str
             return LinkError(f"{where} is not an SSH server: {said}.", "Check the port: the provider's page shows the one for SSH.")
         case asyncssh.ConnectionLost() | asyncssh.DisconnectError() if greeted:
             return _broken_login(said, hop, where, tried)
-        case (asyncssh.ConnectionLost() | BrokenPipeError() | ConnectionResetError()) if hop.proxy_command:
+        case asyncssh.ConnectionLost() | BrokenPipeError() | ConnectionResetError() if hop.proxy_command:
             return Unreachable(
                 f"The ProxyCommand for {where} ended without a connection.", f"Run it by hand: {' '.join(hop.proxy_command)}"
             )
