@@ -129,7 +129,7 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
 def _fetch(url: str, headers: Mapping[str, str], dates: list[tuple[str, float]], body: bytes | None = None) -> tuple[int | None, Any, str]:
     """(HTTP status or None, the JSON object or None, what to say of it). Of an error nothing of the service's text is kept."""
     request = urllib.request.Request(url, data=body, headers={"User-Agent": "bs4-agent", **headers})
-    opener = urllib.request.build_opener(_KeepTokenAtHome)
+    opener = urllib.request.build_opener(KeepTokenAtHome)
     try:
         with opener.open(request, timeout=_TIMEOUT_S) as answer:
             _note_date(url, answer.headers.get("Date"), dates)
@@ -146,7 +146,7 @@ def _fetch(url: str, headers: Mapping[str, str], dates: list[tuple[str, float]],
         return None, None, f"no answer: {getattr(reason, 'strerror', None) or type(reason).__name__}"
 
 
-class _KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
+class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
     """Downloads are redirected to other hosts: they do not get the token."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> urllib.request.Request | None:

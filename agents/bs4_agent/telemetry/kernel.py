@@ -10,12 +10,14 @@ _RECORDS_A_READ = 2_000  # what a storm of messages may cost at once; the rest c
 
 
 class KernelLog:
-    """`dev`/kmsg, from its end on. `state` is "visible" or "hidden", `detail` why. Not thread-safe.
+    """`dev`/kmsg, from its end on, or with `past` from the oldest record that the kernel still has.
+
+    `state` is "visible" or "hidden", `detail` why. Not thread-safe.
 
     A practice pod has its own `dev`; a file or a FIFO there stands for the kernel.
     """
 
-    def __init__(self, dev: Path) -> None:
+    def __init__(self, dev: Path, *, past: bool = False) -> None:
         self.path = dev / "kmsg"
         self.state = "hidden"
         self.detail = ""
@@ -27,6 +29,8 @@ class KernelLog:
             self.detail = f"{self.path}: {error.strerror}"
             return
         self.state = "visible"
+        if past:
+            return
         try:
             os.lseek(self._fd, 0, os.SEEK_END)
         except OSError:

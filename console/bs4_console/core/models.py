@@ -13,6 +13,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bs4_agent.probes.service_script import KeepTokenAtHome
 from bs4_console.core.assets import find
 from bs4_console.core.errors import UsageError
 
@@ -204,22 +205,12 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
 
 def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
     headers = {"User-Agent": "bs4-console", **({"Authorization": f"Bearer {token}"} if token else {})}
-    opener = urllib.request.build_opener(_KeepTokenAtHome)
+    opener = urllib.request.build_opener(KeepTokenAtHome)
     with opener.open(urllib.request.Request(address, headers=headers), timeout=timeout) as answer:
         data = json.loads(answer.read(_CONFIG_BYTES))
     if not isinstance(data, dict):
         raise ValueError("no object")  # noqa: TRY004 (the answer is wrong, not a type of ours)
     return data
-
-
-class _KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
-    """The hub redirects file downloads to other hosts: they do not get the token."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> urllib.request.Request | None:
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None and urllib.parse.urlsplit(newurl).netloc != urllib.parse.urlsplit(req.full_url).netloc:
-            following.remove_header("Authorization")
-        return following
 
 
 def _model(name: str, entry: dict[str, Any], sources: dict[str, Source]) -> Model:
