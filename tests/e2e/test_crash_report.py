@@ -22,16 +22,9 @@ async def fetched(stage: Stage, file: Path) -> None:
     await stage.incident("orchestrator-fatal", 90)
     opened = max(i.opened_t for i in stage.ledger.open_incidents())
 
-    async def written() -> reports.Listed | None:
-        await stage.session.streams()
-        return next((one for one in reports.listed(stage.session) if one.t > opened), None)
-
-    newest = None
-    for _ in range(600):
-        if (newest := await written()) is not None:
-            break
-        await stage.until(lambda: stage.ledger.reports, 90, "a crash report")
-    assert newest is not None
+    await stage.until(lambda: any(r["t"] > opened for r in stage.ledger.reports.values()), 90, "a report that knows the incident")
+    await stage.session.streams()
+    newest = next(one for one in reports.listed(stage.session) if one.t > opened)
     await reports.fetch(stage.session, newest, file)
 
 

@@ -99,6 +99,7 @@ class Jobs:
         return directory
 
     def _forget_oldest(self) -> None:
+        """The output of our own finished commands beyond the newest `KEPT`; of a person's there is nothing."""
         import shutil
 
         for number in numbers(self._home.setup)[:-KEPT]:

@@ -111,6 +111,7 @@ def _part(directory: Path) -> Path:
 
 
 def _remove(tree: Path) -> None:
+    """Only ever a clone that was never whole, under the name that is ours (`_part`): there is nothing in it that the repository has not."""
     import shutil
 
     if tree.exists():
