@@ -14,7 +14,7 @@ demo: $(STAMP) $(WHEELS)
 	$(BIN)/bs4-console demo
 
 test: system $(STAMP) $(WHEELS) check
-	$(BIN)/python -m pytest -m "not long and not gpu and not vllm"
+	$(BIN)/python -m pytest -m "not long and not gpu and not vllm" -n 2
 
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
@@ -52,7 +52,7 @@ $(STAMP): pyproject.toml requirements.lock tools/environment.sh
 	@touch $(STAMP)
 
 # The wheels that travel to pods, pinned by hash in agents/bundle.lock.
-$(WHEELS): agents/bundle.lock tools/build_bundle.py $(STAMP)
+$(WHEELS): agents/bundle.lock agents/bundle_b2.lock tools/build_bundle.py $(STAMP)
 	@$(BIN)/python tools/build_bundle.py --fetch
 	@touch $(WHEELS)
 

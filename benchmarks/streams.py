@@ -44,6 +44,10 @@ from bs4_console.core.channel import Channel
 from bs4_console.core.log_feed import LogFeed
 from bs4_console.core.log_store import LogStore
 
+#: What writes the growing logs, as for benchmarks/screen.py.
+WRITER = Path(__file__).with_name("flood.py")
+FIRST_LINES = 1000
+
 
 def make_log(path: Path, megabytes: int) -> int:
     with path.open("wb") as handle:
@@ -136,7 +140,7 @@ class Pod:
     """An agent in a process of its own, and a channel to it. `reader` is what a LogFeed asks."""
 
     def __init__(self, root: Path, name: str) -> None:
-        self.name, self.home, self.log = name, Home(root / name / "home"), root / name / "trainer.log"
+        self.name, self.home, self.log = name, Home(root / name / "home"), root / name / "trainer.stdout"
         self.home.create()
         self.log.touch()
         (self.home.root / "bench.json").write_text(json.dumps({"logs": {name: str(self.log)}}))
@@ -190,31 +194,15 @@ class Pod:
         self.agent.communicate()
 
 
-def write_flood(path: Path, rate: int, seconds: float, rotate: int) -> None:
-    """`rate` lines a second in twenty writes; prints the hash and the number of what was written. Rotated as logrotate does it."""
-    digest, n, files = hashlib.sha256(), 0, 0
-    handle = path.open("ab", buffering=0)
-    began = time.monotonic()
-    while (now := time.monotonic() - began) < seconds:
-        lines = max(0, int(now * rate) - n)
-        data = b"".join(
-            b"21:%02d:%02d    INFO line %d of the flood, as long as a trainer's own lines are: loss 0.0012 entropy 0.3603\n"
-            % (n // rate // 60 % 60, n // rate % 60, n + i)
-            for i in range(lines)
-        )
-        handle.write(data)
-        digest.update(data)
-        n += lines
-        if handle.tell() > rotate:
-            files += 1
-            path.rename(path.with_name(f"{path.name}.{files}"))
-            handle = path.open("ab", buffering=0)
-        time.sleep(max(0.0, 0.05 - (time.monotonic() - began - now)))
-    print(json.dumps({"sha256": digest.hexdigest(), "lines": n, "files": files + 1}))
-
-
 def rss() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _wrote(path: Path) -> dict[str, Any]:
+    while not path.exists():
+        await asyncio.sleep(0.05)
+    told: dict[str, Any] = json.loads(path.read_text())
+    return told
 
 
 async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
@@ -222,8 +210,12 @@ async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
     for pod in pods:
         await pod.connect()
     followers = [asyncio.create_task(pod.feed.run([pod.stream])) for pod in pods]
-    argv = [sys.executable, __file__, "--rate", str(rate // 2), "--flood", str(seconds), "--write"]
-    writers = [await asyncio.create_subprocess_exec(*argv, str(pod.log), stdout=asyncio.subprocess.PIPE) for pod in pods]
+    writers = [
+        await asyncio.create_subprocess_exec(sys.executable, str(WRITER), str(pod.log.parent), str(rate // 2), str(FIRST_LINES))
+        for pod in pods
+    ]
+    for pod in pods:
+        pod.log.with_name("go").touch()
     memory, cpu, late = [], time.process_time(), 0.0
     for _ in range(int(seconds)):
         began = time.monotonic()
@@ -231,13 +223,18 @@ async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
         late = max(late, time.monotonic() - began - 1.0)
         memory.append(rss())
     cpu = time.process_time() - cpu
-    written = [json.loads((await writer.communicate())[0]) for writer in writers]
+    for pod in pods:
+        pod.log.with_name("go").unlink()
+    written = [await _wrote(pod.log.with_name("wrote")) for pod in pods]
+    for writer in writers:
+        writer.terminate()
+        await writer.wait()
     await asyncio.sleep(2.5)  # a rotated file is finished when it was quiet for a second
     result: dict[str, Any] = {"schema": "bs4.bench-flood/1", "seconds": seconds, "rate": rate, "pods": {}}
     for pod, wrote in zip(pods, written, strict=True):
         digest, lines = await pod.read_back()
         numbers = random.Random(1).sample(range(lines), min(200, lines))
-        right = sum([b"line %d of" % number in await pod.line(number) for number in numbers])
+        right = sum([b"rollout %d of" % number in await pod.line(number) for number in numbers])
         where = await pod.query(pod.stream, "where")
         last = pod.store.line(pod.store.end - 1)[1]
         result["pods"][pod.name] = {
@@ -246,7 +243,7 @@ async def flood(root: Path, seconds: float, rate: int) -> dict[str, Any]:
             "lines_read_back": lines,
             "lines_counted": where["lines"],
             "by_number": f"{right}/{len(numbers)}",
-            "followed_to_the_end": b"line %d of" % (wrote["lines"] - 1) in last,
+            "followed_to_the_end": b"rollout %d of" % (wrote["lines"] - 1) in last,
             "passed_over_mb": round(pod.feed.left_out / 1e6, 1),
             "held_lines": len(pod.store),
         }
@@ -288,13 +285,9 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=100_000, help="lines a second of both together")
     parser.add_argument("--json", type=Path, help="where to write the flood's result")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(Home(options.serve))
-        return
-    if options.write:
-        write_flood(options.write, options.rate, options.flood, 100_000_000)
         return
     if options.flood:
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:

@@ -101,6 +101,8 @@ def test_the_wheel_carries_the_data_and_nothing_of_the_checkout(wheel: Path) -> 
     assert {name for name in names if name.startswith("bs4_console/_data/bundle/")} == {
         "bs4_console/_data/bundle/agent.json",
         "bs4_console/_data/bundle/agent.tar.gz",
+        "bs4_console/_data/bundle/b2.json",
+        "bs4_console/_data/bundle/b2.tar.gz",
     }
     assert {name.split("/")[0] for name in names} == {"bs4_console", "bs4_agent", "-".join(wheel.name.split("-")[:2]) + ".dist-info"}
     # Every source file of both packages, the C source of the practice pod's GPU among them.

@@ -22,9 +22,13 @@ def main(arguments: Sequence[str]) -> int:
         from bs4_agent import shim
 
         return shim.main(rest)
+    if command == "boot":
+        from bs4_agent import boot
+
+        return boot.main(rest)
     if command == "version":
         return _version()
-    print("usage: python -m bs4_agent attach [--start] | daemon | shim --attempt DIR | version", file=sys.stderr)  # noqa: T201
+    print("usage: python -m bs4_agent attach [--start] | daemon | shim --attempt DIR | boot | version", file=sys.stderr)  # noqa: T201
     return USAGE
 
 

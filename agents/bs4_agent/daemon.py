@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import os
 import signal
 import sys
@@ -11,17 +12,16 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from bs4_agent import PROTOCOLS, __version__, handover
-from bs4_agent.actions import Actions
+from bs4_agent.actions.submit import Actions
 from bs4_agent.attach import daemon_command
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.detect.engine import Engine
 from bs4_agent.errors import AgentError, Busy, SpoolFull
-from bs4_agent.heap import one_arena
+from bs4_agent.heap import no_library_search, one_arena
 from bs4_agent.journal import Journal
 from bs4_agent.kernel_feed import KernelFeed
 from bs4_agent.paths import Home
@@ -32,6 +32,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.server import Server
 from bs4_agent.setup_log import open_setup_log
+from bs4_agent.streams import files
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream
@@ -40,10 +41,12 @@ from bs4_agent.telemetry.guard import GuardedGpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
+from bs4_agent.wandb_feed import WandbFeed
 from bs4_agent.watcher import Watcher
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.guard import Guard
+    from bs4_agent.checkpoints.sync import Syncs
     from bs4_agent.preflight.asked import Preflights
     from bs4_agent.recorder.recorder import Recorder
 
@@ -62,9 +65,11 @@ class Daemon:
     def __init__(self, home: Home, scope: Scope, build: handover.Build, playbooks: bytes) -> None:
         self.home, self.scope, self.build = home, scope, build
         self._stop = threading.Event()
+        self._leaving = threading.Event()
         self.streams = Streams()
         telemetry = SegmentStream(home.state / "telemetry", TELEMETRY_CAP)
         journal = SegmentStream(home.state / "journal", JOURNAL_CAP, keep_unreleased=True, relief=telemetry.shed)
+        self.streams.opens(files.PREFIX, functools.partial(files.open_file, home))
         self.streams.add("telemetry", telemetry)
         self.streams.add("journal", journal)
         self.book = Book(Journal(journal))
@@ -78,16 +83,19 @@ class Daemon:
         self.actions = Actions(self.pod, self.library, self.book, journal, self._hand_over)
         self.watcher = Watcher(self.pod, engine, self.book, self.actions)
         self.follower.on_line = self.watcher.feed
-        self.actions.on_order = self._guard_disks
+        self.actions.orders.on_keep = self._guard_disks
+        self.actions.orders.on_sync = self._sync_stores
+        self._syncs: Syncs | None = None
         self._disk_guard: Guard | None = None
         self._recorder: Recorder | None = None
         self.book.listen(self._record_crashes)
         self.streams.answer("checkpoints", self._ask_checkpoints)
-        self.actions.setup_log = self._show_set_ups
+        self.actions.set_ups.log = self._show_set_ups
         self._setup_log: LogStream | None = None
         self._kernel_log = KernelLog(scope.dev)
         self._kernel = KernelFeed(self._kernel_log, self.runs, self.watcher.feed)
         self.pod.blind = self._kernel.blind
+        self._wandb = WandbFeed(self.runs, self.book, self.watcher.feed)
         self.sampler = Sampler(scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths)
         self._telemetry = telemetry
         self.server = Server(home.socket(build.bundle), self.streams, self.actions.submit, self.hello)
@@ -134,6 +142,8 @@ class Daemon:
         self._thread("watcher", self.watcher.run)
         if any(order.get("last") for order in self.book.ledger.orders.values()) or self.book.ledger.unfinished("rotate"):
             self._guard_disks()
+        if any(view.order.get("to") for view in self.book.ledger.syncs.values()):
+            self._sync_stores()
 
     def serve(self) -> None:
         """Until `stop`."""
@@ -143,8 +153,26 @@ class Daemon:
         self._stop.set()
         self.server.stop()
 
+    def leave(self, signal_name: str) -> None:
+        """Told to go, perhaps with the whole pod: where each run stands is written down first. From a signal handler, so on a thread."""
+        if not self._leaving.is_set():
+            self._leaving.set()
+            threading.Thread(target=self._leave, args=(signal_name,), name="leave").start()
+
+    def _leave(self, signal_name: str) -> None:
+        from bs4_agent.checkpoints import intent
+
+        self._stop.set()  # no thread begins anything more, an upload least of all
+        try:
+            intent.write(self.home, self.runs, self.book.ledger, self.book, signal_name)
+        except (AgentError, OSError):
+            traceback.print_exc()  # a full disk keeps nobody from leaving
+        self.stop()
+
     def close(self) -> None:
         self.book.append("agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid())
+        if self._syncs is not None:
+            self._syncs.close()
         self.gpus.close()
         self.sampler.close()
         self.pod.collector.stop()
@@ -168,6 +196,17 @@ class Daemon:
 
         self._disk_guard = Guard(self.pod, self.book, self.actions)
         self._thread("disk-guard", self._disk_guard.run)
+
+    def _sync_stores(self) -> None:
+        """From the first order to sync on."""
+        if self._syncs is not None:
+            self._syncs.wake()
+            return
+        from bs4_agent.checkpoints.sync import Syncs
+
+        self._syncs = Syncs(self.pod, self.book)
+        self.pod.stores = self._syncs.facts
+        self._thread("sync", self._syncs.run)
 
     def _record_crashes(self, record: Mapping[str, Any]) -> None:
         """From the first crash on; before it nothing of the recorder is loaded."""
@@ -205,12 +244,14 @@ class Daemon:
         return (self._telemetry.timestamp(line) or 0.0) if line is not None and self._telemetry.timestamp is not None else 0.0
 
     def _sampled(self, record: dict[str, Any]) -> None:
+        self._kernel.driver_events(record["gpus"]["xids"])
         self._telemetry.append(record)
 
     def _follow(self, stop: threading.Event) -> None:
         while not stop.wait(self.follower.pause_s):
             self._kernel.poll()
             try:
+                self._wandb.poll()
                 self.follower.poll()
             except SpoolFull:
                 stop.wait(5.0)  # steps are derived from logs, which stay: they are read again when there is room
@@ -243,14 +284,13 @@ def main(arguments: Sequence[str]) -> int:
     except Busy as error:
         print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
         return 0
-    # The agent speaks no TLS. http.client would map OpenSSL only to be able to: 4.3 of the 6.9 MB that it costs.
-    sys.modules.setdefault("ssl", cast(ModuleType, None))
     threading.stack_size(256 * 1024)
     one_arena()
+    no_library_search()
     build = handover.Build.own()
     daemon = Daemon(home, Scope.from_environment(), build, playbooks())
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda *_: daemon.stop())
+    signal.signal(signal.SIGTERM, lambda *_: daemon.leave("SIGTERM"))
+    signal.signal(signal.SIGINT, lambda *_: daemon.stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # `kill -USR1` writes every thread's stack to agent.log: how a hang on somebody's pod is understood without a debugger there.
     faulthandler.register(signal.SIGUSR1)

@@ -23,7 +23,7 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.wire import Decoder, Frame, encode
 
-#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary (actions.BOUNDARY_S), then closes its files.
+#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary (departure.BOUNDARY_S), then closes its files.
 LEAVE_S = 70.0
 #: Seconds in which an agent that has nothing under way is gone.
 AT_ONCE_S = 10.0

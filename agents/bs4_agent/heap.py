@@ -1,8 +1,11 @@
-"""One heap for all threads of the agent."""
+"""What keeps the agent small: one heap for all threads, and no library that comes along unused."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
+from types import ModuleType
+from typing import NoReturn
 
 #: M_ARENA_MAX of glibc's mallopt(3).
 _M_ARENA_MAX = -8
@@ -17,3 +20,15 @@ def one_arena() -> bool:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
     except AttributeError:
         return False
+
+
+def no_library_search() -> None:
+    """Stand in for ctypes.util, before pynvml is imported: it imports `find_library` and never calls it (nvidia-ml-py 13.580), and with
+    it come shutil, tempfile, random, bz2 and lzma: 1.2 MB."""
+
+    def find_library(name: str) -> NoReturn:
+        raise NotImplementedError(f"the agent looks for no library by name ({name})")
+
+    stand_in = ModuleType("ctypes.util")
+    stand_in.find_library = find_library  # type: ignore[attr-defined]
+    sys.modules.setdefault("ctypes.util", stand_in)

@@ -1,5 +1,7 @@
 """The kernel's words, handed to the watch as lines of the runs that live: what a trainer's own logs never say.
 
+Where the log is hidden, as in most containers, the driver's own events (NVML) say of Xids what it would have said.
+
 A machine has one kernel log, and a pod may share it with strangers. A line that names a process or a GPU counts only where that is ours.
 """
 
@@ -8,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,15 @@ from bs4_agent.runs.followed import OnLine
 from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
+from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import parse
 
 #: A pid in the kernel log is a number of the machine's first pid namespace, which has this inode (PROC_PID_INIT_INO).
 FIRST_PIDNS = 4026531836
 #: The kernel speaks of a process before its run is known to have ended, and up to this many seconds after.
 _AFTER_END_S = 10.0
+#: Events of the driver that wait for the next poll; a storm of them says nothing new.
+_EVENTS = 100
 _GPUS = Path("/proc/driver/nvidia/gpus")
 #: Of a GPU only: an NVSwitch (SXid) has an address that stands in no list of ours, and its faults are everybody's.
 _GPU = re.compile(r"\bNVRM: [^:]{0,40}\b(?:PCI:)?([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
@@ -48,6 +54,7 @@ class KernelFeed:
         self._gpus, self._kills = gpus, kills
         self._killed = kills()
         self._number = 0
+        self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
         """What of the kernel's words cannot be had, for the coverage of verdicts."""
@@ -55,7 +62,13 @@ class KernelFeed:
             return [f"kernel log is hidden ({self._log.detail})"]
         return [] if own_pidns() == FIRST_PIDNS else ["kernel log is the whole machine's: whose processes it names is not known"]
 
+    def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
+        """Xid events as telemetry has them (`index`, `xid`, `t`), from any thread. They count where the kernel log is hidden, which has
+        them in more words; one of no GPU of ours is nobody's."""
+        self._events.extend(event for event in events if event.get("index") is not None)
+
     def poll(self) -> None:
+        self._tell_events()
         for raw in self._log.read():
             self._number += 1
             # Uptimes of the kernel's clock drift by minutes in months; the line is of now.
@@ -64,6 +77,22 @@ class KernelFeed:
             for run, attempt in self._living():
                 if killed or self._concerns(line.text, run.name, attempt.number):
                     self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, self._place(raw, line.text))
+
+    def _tell_events(self) -> None:
+        while self._events:
+            event = self._events.popleft()
+            if self._log.state != "hidden":
+                continue
+            self._number += 1
+            # As the kernel says it, with the GPU's number in the place of an address that NVML does not tell with it.
+            text = f"NVRM: Xid ({event['index']:04}): {event['xid']}, GPU {event['index']}, told by NVML because the kernel log is hidden"
+            line = LogLine(text, timestamp=float(event["t"]), logger="kernel")
+            place = {
+                "source": "kernel", "stream": "", "cursor": "", "file": "", "offset": int(event["t"]), "line": self._number,
+                "text": text,
+            }  # fmt: skip
+            for run, attempt in self._living():
+                self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
 
     def _living(self) -> list[tuple[Any, Attempt]]:
         now = time.time()

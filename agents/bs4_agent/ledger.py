@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bs4_agent.checkpoints.sync_view import SyncView
+
 Record = dict[str, Any]
 
 #: Ended rotations of a run that are remembered.
@@ -48,6 +50,9 @@ class RunView:
     max_steps: int | None = None
     attempts: dict[int, AttemptView] = field(default_factory=dict)
     notes: list[Record] = field(default_factory=list)
+    tracked: list[Record] = field(default_factory=list)
+    """Where W&B shows it: {side, id, project, entity, server} each, as the client said in attempt `tracked_attempt`."""
+    tracked_attempt: int = 0
 
     @property
     def attempt(self) -> AttemptView | None:
@@ -143,6 +148,8 @@ class Ledger:
         """Run -> its standing order for checkpoints (keep-last); `last` None where it was taken back."""
         self.guard: dict[str, Record] = {}
         """Run -> what its disk guard has said last: refused, emergency, relieved."""
+        self.syncs: dict[str, SyncView] = {}
+        """Run -> its sync to an object store, from the first order on."""
         self.agent: Record = {}
         self.watch_gaps: list[Record] = []
         self.faults: list[Record] = []
@@ -197,6 +204,9 @@ class Ledger:
     def _guard(self, record: Record) -> None:
         self.guard[record["run"]] = record
 
+    def _sync(self, record: Record) -> None:
+        self.syncs.setdefault(record["run"], SyncView()).apply(record)
+
     def _report(self, record: Record) -> None:
         if record["event"] == "written":
             self.reports[record["run"], record["attempt"]] = record
@@ -220,6 +230,8 @@ class Ledger:
             started = AttemptView(number, float(record.get("started_t") or record["t"]), record.get("resume"))
             started.overrides = [str(word) for word in record.get("overrides") or ()]
             run.attempts[number] = started
+        elif event == "tracked" and number is not None:
+            run.tracked, run.tracked_attempt = [dict(entry) for entry in record.get("runs") or ()], number
         elif event == "attempt-ended" and number is not None:
             attempt = run.attempts.setdefault(number, AttemptView(number, record["t"]))
             attempt.state, attempt.ended_t = "ended", record["t"]

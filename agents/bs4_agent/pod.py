@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from bs4_agent import boots
 from bs4_agent.book import Book
+from bs4_agent.checkpoints import intent
 from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.clock import boot_id
 from bs4_agent.detect.collect import Collector
@@ -19,7 +21,8 @@ from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
 from bs4_agent.detect.phases import start_up
 from bs4_agent.detect.prober import Prober, Watched
 from bs4_agent.detect.stepfiles import step_files
-from bs4_agent.errors import LaunchFailed, StepFailed
+from bs4_agent.detect.surroundings import ConsoleFacts
+from bs4_agent.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.probes.vllm import health
@@ -39,6 +42,9 @@ from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 from bs4_agent.telemetry.sampler import RunMembers
 from bs4_agent.trainers.base import LaunchSpec
 
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.restore import Restoring
+
 #: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
 SHARED_PASS_S = 3.5
 _PARTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "router", "env-server")
@@ -57,8 +63,13 @@ class Pod:
         self._searched: set[tuple[Identity, tuple[str, ...]]] = set()
         self._load = GpuLoad()
         self._resolved: Callable[[str], None] = lambda incident: None
+        self._first = boots.first_process(scope)
+        self.restoring: Callable[[], Restoring] = _no_restoring
+        """What fetches checkpoints from a store; the daemon's actions give it."""
         self.blind: Callable[[], list[str]] = list
         """What else cannot be seen here, as phrases for the coverage of verdicts."""
+        self.stores: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+        """How the syncs of this pod's runs fare (ConsoleFacts.sync)."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
         """`listener(incident)` is called when a playbook's verification has passed."""
@@ -79,8 +90,10 @@ class Pod:
         disks, shm = self.collector.disks()
         if disks is None:
             coverage.append("no disk has answered for a minute")
+        kills, kill_m = self.collector.oom_kills()
         return Facts(
-            time.monotonic(), time.time(), runs, gpus, coverage, disks=disks, shm=shm, oom_kills=self.collector.oom_kills()
+            time.monotonic(), time.time(), runs, gpus, coverage, disks=disks, shm=shm, oom_kills=kills, oom_kill_m=kill_m,
+            console=ConsoleFacts(sync=rows) if (rows := self.stores()) else None,
         )  # fmt: skip
 
     def run_facts(self, run: str) -> RunFacts:
@@ -144,6 +157,7 @@ class Pod:
         layout = trainer.layout(run.spec)
         recent = self.follower.recent(run.name, attempt.number)
         config, resume, around = self.collector.of(run.name, attempt.number)
+        leaving = intent.of(self.runs.home, run.name, attempt.number) if attempt.end is not None else None
         return RunFacts(
             name=run.name,
             spec=run.spec,
@@ -168,6 +182,8 @@ class Pod:
             resume=attempt.resume if attempt.resume is not None else resume,
             config=config,
             around=around,
+            with_pod=boots.ended_with_the_pod(self.runs.attempt_directory(run.name, attempt.number), attempt, self._first, leaving),
+            leaving=leaving,
         )
 
     def _gpu_facts(self, snapshot: Snapshot, *, thorough: bool = False) -> GpuFacts:
@@ -217,6 +233,8 @@ class Pod:
                 (side.last_step_m or attempt.started_m for side in (recent.side("trainer"), recent.side("orchestrator"))), default=0.0
             )
             url = self.runs.trainer(run).inference_url(run.spec)
+            if not url:
+                continue  # verl's rollout engine has no address that its settings tell
             watched.append(Watched(run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()))
         return watched
 
@@ -354,9 +372,30 @@ class Pod:
             trash.trash(self.runs, spec.run, path, stamp_as=key, everything=True)
         return f"moved {len(paths)} director{'y' if len(paths) == 1 else 'ies'} to the trash of {spec.run}"
 
+    def remote_step(self, run: str) -> Mapping[str, Any] | None:
+        spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
+        if synced is None or not synced.place:
+            return None
+        asked = {
+            "run": run, "from": synced.place, "step": None, "trainer": spec.trainer, "cwd": str(spec.cwd),
+            "output_dir": str(spec.output_dir), "config": str(spec.config),
+        }  # fmt: skip
+        return self.restoring().described(asked)
+
+    def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
+        restoring = self.restoring()
+        return restoring.placed(restoring.of(parameters))
+
+    def restore(self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]) -> str:
+        restoring = self.restoring()
+        prepared = restoring.of(parameters)
+        restoring.refuse_full(prepared)
+        fetched = restoring.fetch(prepared, key, say)
+        return f"{fetched}; {restoring.put(prepared, key)}"
+
     def wait_first_step(self, run: str, attempt: int, say: Callable[[str], None] = lambda text: None) -> int | None:
-        """The number of the attempt's first finished step (None for a server that answers); LaunchFailed when it ends before, or shows
-        none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins."""
+        """The number of the attempt's first finished step (None for a server that answers, or an evaluation that has a result or has ended
+        with 0); LaunchFailed when it ends before, or shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins."""
         deadline = time.monotonic() + launch_plan.FIRST_STEP_S
         pause = threading.Event()
         said = ""
@@ -370,16 +409,23 @@ class Pod:
                 return side.last_step
             if awaited == "inference" and self.server_answers(run):
                 return None
+            if awaited == "eval" and any(facts.last_event("eval", side) for side in ("eval", "evals")):
+                return None
             if facts.state in ("ended", "lost"):
+                if awaited == "eval" and facts.good_end:
+                    return None
                 end = self.runs.get(run).attempt
                 detail = end.end.detail if end is not None and end.end is not None else "its end is not known"
-                raise LaunchFailed(f"{run} ended before its first step: {detail} See `bs4-console logs {run} --source launcher`.")
+                source = facts.layout.own_log if facts.spec.component in ("rl", "sft") else facts.spec.component
+                what = "result" if awaited == "eval" else "step"
+                raise LaunchFailed(f"{run} ended before its first {what}: {detail} See `bs4-console logs {run} --source {source}`.")
             phase = start_up(facts)
             if phase != said:
                 said = phase
                 say(phase)
             pause.wait(0.25)
-        raise LaunchFailed(f"{run} has shown no step for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; look at its logs.")
+        what = "result" if awaited == "eval" else "step"
+        raise LaunchFailed(f"{run} has shown no {what} for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; it goes on, so look at its logs.")
 
     def adopt_new(self) -> None:
         """Adopt all that was started by hand since the last call; nothing to look at while the same processes are there."""
@@ -411,6 +457,10 @@ class Pod:
             if view.id == incident or view.playbook == playbook:
                 self.book.append("incident", event="resolved", incident=view.id, run=run, failure=view.failure)
                 self._resolved(view.id)
+
+
+def _no_restoring() -> Restoring:
+    raise NotApplicable("This agent carries no actions out, so it restores nothing; ask the pod's own.")
 
 
 def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.actions import Actions
+from bs4_agent.actions.submit import Actions
 from bs4_agent.alarm import Alarm
 from bs4_agent.book import Book
 from bs4_agent.detect.engine import Engine, transition_fields
@@ -91,4 +91,4 @@ class Watcher:
             fields = transition_fields(transition, facts.coverage)
             self._book.append("incident", sync=True, **fields)
             if transition.event == "opened":
-                self._actions.opened(fields["incident"], fields["run"], fields["playbook"])
+                self._actions.recoveries.opened(fields["incident"], fields["run"], fields["playbook"])

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent import actions as module
-from bs4_agent.actions import Actions
+from bs4_agent.actions import departure as module
+from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.errors import Busy
 from bs4_agent.ids import ulid
@@ -71,7 +71,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     made = Agent(tmp_path)
     yield made
     made.pod.may_end.set()
-    made.actions.join(LONG)
+    made.actions.desk.join(LONG)
     made.stream.close()
 
 
@@ -95,7 +95,7 @@ def test_a_step_is_finished_first_and_nothing_else_begins(agent: Agent) -> None:
     assert agent.left.wait(LONG)
     assert (agent.state(stop), agent.state(handover), agent.state(later)) == ("done", "done", "accepted")
     assert not agent.pod.stopping.is_set()
-    agent.actions._boundaries.release()  # only so that the test's threads can end
+    agent.actions.desk.boundaries.release()  # only so that the test's threads can end
 
 
 def test_a_step_that_takes_too_long_means_that_it_stays_and_can_be_asked_again(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +108,6 @@ def test_a_step_that_takes_too_long_means_that_it_stays_and_can_be_asked_again(a
     assert not agent.left.is_set()
     agent.pod.may_end.set()
     agent.until(stop, "done")
-    agent.actions.join(LONG)
+    agent.actions.desk.join(LONG)
     agent.submit("handover")
     assert agent.left.wait(LONG)

@@ -157,3 +157,35 @@ def test_a_kill_becomes_an_incident_with_the_kernels_line(kernel: Kernel) -> Non
     opened += [t.finding for t in engine.evaluate(dataclasses.replace(now, now_m=now.now_m + 60)) if t.event == "opened"]
     (found,) = [item for item in opened if item.failure == "host-oom-kill"]
     assert (found.run, found.evidence[0]["source"], found.evidence[0]["offset"]) == ("demo", "kernel", 811)
+
+
+@pytest.mark.parametrize(
+    ("xid", "failure"),
+    [(79, "gpu-off-bus"), (48, "gpu-xid-ecc"), (119, "gpu-xid-gsp"), (74, "gpu-xid-nvlink"), (31, "gpu-xid-app"),
+     (154, "gpu-recovery-action"), (94, "gpu-row-remap-pending"), (998, "gpu-xid-other")],
+)  # fmt: skip
+def test_where_the_kernel_log_is_hidden_the_drivers_events_say_the_same(tmp_path: Path, xid: int, failure: str) -> None:
+    """As in most containers: no /dev/kmsg, and Xids only from NVML, as the sampler hands them out."""
+    engine = Engine(list(Library(compile_all())))
+    runs: Any = Runs()
+
+    def line(run: str, attempt: int, trainer: str, source: str, parsed: Any, place: Any) -> None:
+        engine.feed(run, attempt, trainer, source, parsed, place)
+
+    feed = KernelFeed(KernelLog(tmp_path), runs, line, gpus=tmp_path, kills=lambda: None)
+    feed.driver_events([{"index": 3, "xid": xid, "t": time.time()}])
+    feed.poll()
+    found = [t.finding for t in engine.evaluate(facts(healthy("prime-rl")), complete=True) if t.finding.run == "demo"]
+    assert [item.failure for item in found] == [failure]
+    assert "GPU 3, told by NVML" in found[0].evidence[0]["text"]
+
+
+def test_the_drivers_events_of_nobodys_gpu_and_beside_a_kernel_log_say_nothing(tmp_path: Path, kernel: Kernel) -> None:
+    kernel.feed.driver_events([{"index": 0, "xid": 79, "t": time.time()}])
+    kernel.feed.poll()
+    assert kernel.fed == [], "the kernel log itself has it"
+    fed: list[str] = []
+    hidden = KernelFeed(KernelLog(tmp_path / "none"), Runs(), lambda *a: fed.append(a[0]), gpus=tmp_path, kills=lambda: None)  # type: ignore[arg-type]
+    hidden.driver_events([{"index": None, "xid": 79, "t": time.time()}])
+    hidden.poll()
+    assert fed == []

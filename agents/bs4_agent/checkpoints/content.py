@@ -13,6 +13,9 @@ _SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
 #: DCP's `.metadata` of a large model is some MB; more than this is not read to look for names.
 _METADATA_MOST = 64 * 1024 * 1024
 _HEADER_MOST = 64 * 1024 * 1024
+_RANK = re.compile(r"(model|optim|extra_state)_world_size_(\d{1,5})_rank_(\d{1,5})\.pt")
+#: Bytes at the end of a zip archive in which its end record stands.
+_ZIP_TAIL = 128
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _INDEX = "model.safetensors.index.json"
 
@@ -20,10 +23,11 @@ _INDEX = "model.safetensors.index.json"
 def wanting(part: str, directory: Path) -> str:
     """What is missing in a part whose markers are there, as a phrase; "" when its files say that it can be loaded.
 
-    `part`: trainer, orchestrator, broadcast, weights; others have no known content. OSError as the disk gives it, but for files that
-    vanish meanwhile, which are missing.
+    `part`: trainer, orchestrator, broadcast, weights, and verl's actor, critic, model; others have no known content. OSError as the
+    disk gives it, but for files that vanish meanwhile, which are missing.
     """
     look = {"trainer": _shards, "orchestrator": _progress, "broadcast": _weights, "weights": _weights}.get(part)
+    look = _ranks if part in ("actor", "critic", "model") else look
     return "" if look is None else look(directory)
 
 
@@ -41,6 +45,49 @@ def _shards(directory: Path) -> str:
     named = {match.decode() for match in _SHARD.findall(_read(metadata))} if size <= _METADATA_MOST else set()
     lost = sorted(named - set(found))
     return f"{lost[0]} is named in .metadata and not there" if lost else ""
+
+
+def _ranks(directory: Path) -> str:
+    """verl: a file of each kind (model, optim, extra_state) for every rank of the world that wrote them, or a whole Hugging Face export
+    (its SFT trainer up to 0.5), or Megatron's dist_ckpt. An adapter beside them must be one."""
+    found: dict[tuple[str, int], dict[int, Path]] = {}
+    for path in _listed(directory):
+        if (match := _RANK.fullmatch(path.name)) is not None:
+            found.setdefault((match.group(1), int(match.group(2))), {})[int(match.group(3))] = path
+    worlds = {world for kind, world in found if kind == "model"}
+    if not worlds:
+        if (directory / "dist_ckpt").is_dir():
+            return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"
+        return _weights(directory) if not found else "no model_world_size_* file"
+    # A run that went on with another number of GPUs wrote its steps anew: the files of one step are of one world.
+    for (kind, world), ranks in sorted(found.items()):
+        lost = next((rank for rank in range(world) if rank not in ranks), None)
+        if lost is not None:
+            return f"no {kind}_world_size_{world}_rank_{lost}.pt"
+        for path in ranks.values():
+            if cut := _torn(path):
+                return cut
+    adapter = directory / "lora_adapter"
+    if adapter.is_dir():
+        if not (adapter / "adapter_config.json").exists():
+            return "no adapter_config.json in lora_adapter"
+        return f"lora_adapter: {why}" if (why := _weights(adapter)) else ""
+    return ""
+
+
+def _torn(path: Path) -> str:
+    """torch saves zip archives, whose directory is written last: one that begins as a zip and does not end as one was cut off."""
+    try:
+        with path.open("rb") as handle:
+            begins = handle.read(4)
+            size = handle.seek(0, 2)
+            handle.seek(max(0, size - _ZIP_TAIL))
+            tail = handle.read(_ZIP_TAIL)
+    except FileNotFoundError:
+        return f"{path.name} vanished"
+    if not size:
+        return f"{path.name} is empty"
+    return f"{path.name} is cut off" if begins == b"PK\x03\x04" and b"PK\x05\x06" not in tail else ""
 
 
 def _progress(directory: Path) -> str:

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.actions import Actions
+from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.forecast import Forecast, forecast
@@ -235,7 +235,7 @@ class Guard:
             ]
             who = f"keep-last {look.order.last} by {look.order.who}"
             try:
-                key = self._actions.own(run.name, who, body, titles, lambda key: self._move(key, run.name, wanted, chosen))
+                key = self._actions.desk.own(run.name, who, body, titles, lambda key: self._move(key, run.name, wanted, chosen))
             except Busy:
                 return False  # a person or a playbook is at this run: that comes first
         for one in chosen:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bs4_agent.checkpoints.content import wanting
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
 
-_STEP = re.compile(r"step_(\d{1,12})")
+_STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
+#: A pointer file holds one number; what is longer is none.
+_POINTER_BYTES = 64
 
 #: Size, newest mtime and what is wanting of parts that have their marker, by directory and its mtime: a finished checkpoint is never
 #: written again, and walking a full run on a network disk every few seconds would cost more than everything else the agent does.
@@ -34,7 +36,19 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
     """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's keep_last) count as absent."""
     roots = {rule.root: step_directories(rule.root) for rule in rules}
     steps = sorted({step for found in roots.values() for step in found})
-    return [_checkpoint(step, rules, roots) for step in steps]
+    named = {rule.pointer: pointed(rule.pointer) for rule in rules if rule.pointer is not None}
+    return [_checkpoint(step, rules, roots, named) for step in steps]
+
+
+def pointed(pointer: Path) -> int | None:
+    """The step that a pointer file names; None where there is no such file, -1 where it names none (a kill or a full disk while it was
+    written leaves it empty)."""
+    try:
+        with pointer.open("rb") as handle:
+            said = handle.read(_POINTER_BYTES).strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return int(said) if said.isdigit() else -1
 
 
 def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
@@ -54,7 +68,8 @@ def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]
 
 
 def step_directories(root: Path) -> dict[int, Path]:
-    """`root/step_N` for every N, whatever is inside. A step directory that is a link to another disk is one too: the trainers follow it."""
+    """`root/step_N` (verl: `root/global_step_N`) for every N, whatever is inside. A step directory that is a link to
+    another disk is one too: the trainers follow it."""
     found: dict[int, Path] = {}
     try:
         with os.scandir(root) as entries:
@@ -67,7 +82,9 @@ def step_directories(root: Path) -> dict[int, Path]:
     return found
 
 
-def _checkpoint(step: int, rules: Sequence[PartRule], roots: dict[Path, dict[int, Path]]) -> Checkpoint:
+def _checkpoint(
+    step: int, rules: Sequence[PartRule], roots: Mapping[Path, Mapping[int, Path]], named: Mapping[Path, int | None]
+) -> Checkpoint:
     parts: dict[str, Path] = {}
     missing: list[str] = []
     lacking: dict[str, str] = {}
@@ -82,12 +99,29 @@ def _checkpoint(step: int, rules: Sequence[PartRule], roots: dict[Path, dict[int
             missing += [rule.name] if rule.required else []
             continue
         size, mtime, why = measure(rule.name, part, rule.markers)
+        if rule.pointer is not None:
+            why = why or _behind(
+                rule.pointer, named[rule.pointer], step, newest_step=max(roots[rule.root]), directory=roots[rule.root][step]
+            )
         if why and rule.required:
             missing.append(rule.name)
             lacking[rule.name] = why
         parts[rule.name] = part
         total, newest = total + size, max(newest, mtime)
     return Checkpoint(step, parts, missing, not missing, total, newest, directories, lacking)
+
+
+def _behind(pointer: Path, named: int | None, step: int, *, newest_step: int, directory: Path) -> str:
+    """Why the pointer file says that this step was not finished, "" where it does not say so.
+
+    One that is empty was being written for the newest step, which then does not count. Without one a step counts when its data loader's
+    state (`data.pt`, `data_0.pt`) is there: it is the last file before the pointer, and older writers without either say nothing.
+    """
+    if named is None:
+        return "" if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt")) else "no data.pt"
+    if named < 0:
+        return f"{pointer.name} names no step" if step == newest_step else ""
+    return f"{pointer.name} names step {named}" if step > named else ""
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
@@ -104,7 +138,7 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
     size, newest = size_of(part)
     measured = size, newest, f"no {absent}" if absent is not None else wanting(name, part)
     # A marker appears when its writing begins, and a file that grows in a subdirectory does not touch this one's mtime.
-    if absent is None and time.time() - newest > _SETTLED_S:
+    if absent is None and newest and time.time() - newest > _SETTLED_S:
         if len(_sizes) >= _SIZES_MAX:
             _sizes.clear()
         _sizes[part] = (stamp, measured)

@@ -5,7 +5,7 @@ Each answers None where it cannot know. Of a process's environment only names ar
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import os
 import re
 import time
@@ -13,19 +13,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.detect import wandb_files
 from bs4_agent.detect.surroundings import Adapter, DatasetCache, EnvironmentVersion, ProcessFacts, Surroundings, WandbDirectory
 from bs4_agent.digest import sha256
 from bs4_agent.paths import storage
-from bs4_agent.runs.files import read_passing, write_json
+from bs4_agent.runs.files import LISTED_MOST, listed, mtime, read_passing, write_json
 from bs4_agent.runs.model import Attempt, Member, Run
 from bs4_agent.runs.places import log_directories
-from bs4_agent.trainers import settings
+from bs4_agent.trainers import settings, verl_settings
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
 
 _COMPONENTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "env-server")
 _MAX_PROCESSES = 64
-_MAX_ENTRIES = 2000
 #: Names that a run which continues another one must keep: the key of the lineage and where the settings have it.
 _LINEAGE = {
     "model.name": ("model.name", "trainer.model.name"),
@@ -41,6 +41,8 @@ _HEADER = 8192
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
     """The settings as flat dotted keys, the words of `argv` (what was really started) laid over them; None where the config is unknown.
     An empty table is there as True: `[ckpt]` alone switches checkpoints on."""
+    if spec.trainer == "verl":
+        return verl_settings.flat(spec, argv) or None  # Hydra's words, whether there is a file behind them or not
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:
@@ -57,7 +59,7 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
 
 def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, Surroundings]:
     """(settings, surroundings) as far as a finished run's directory tells: the configs that its launcher wrote, a refusal, W&B runs."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, Any] = verl_settings.overrides(verl_settings.recorded(layout.run_dir)) if spec.trainer == "verl" else {}
     for component in ("trainer", "orchestrator", "inference"):
         written = read_passing(layout.run_dir / "configs" / f"{component}.json")
         flat.update(flatten(written, component + ".") if written else {})
@@ -134,14 +136,15 @@ def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
-    """The newest local W&B runs, where W&B puts them: below the working directory or the output."""
-    found: dict[Path, WandbDirectory] = {}
-    for root in dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb")):
-        for path in _listed(root):
-            if path.name.startswith(("offline-run-", "run-")) and (changed := _mtime(path)) is not None:
-                synced = any(one.name.endswith(".wandb.synced") for one in _listed(path))
-                found[path] = WandbDirectory(path, path.name.startswith("offline-"), synced, changed)
-    return sorted(found.values(), key=lambda one: one.changed)[-50:]
+    """The newest local W&B runs, where W&B puts them: below the working directory or the output. Of the newest attempt with their step."""
+    found = wandb_files.directories(wandb_roots(spec, layout))
+    newest = {one.path for one in wandb_files.together(found)}
+    return [dataclasses.replace(one, step=wandb_files.newest_step(one)) if one.path in newest else one for one in found]
+
+
+def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
+    """The trainers give their own directory; the working directory is what W&B takes without one."""
+    return list(dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb")))
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
@@ -156,14 +159,14 @@ def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
         return None
     found: list[DatasetCache] = []
     pending, looked = [(root, 0)], 0
-    while pending and looked < _MAX_ENTRIES:
+    while pending and looked < LISTED_MOST:
         directory, depth = pending.pop()
-        for path in _listed(directory):
+        for path in listed(directory):
             looked += 1
             if path.name.endswith(".incomplete"):
                 found.append(DatasetCache(path, False, _newest(path)))
             elif (path / "dataset_info.json").exists():
-                found.append(DatasetCache(path, True, _mtime(path) or 0.0))
+                found.append(DatasetCache(path, True, mtime(path) or 0.0))
             elif depth < 4 and path.is_dir() and not path.is_symlink():
                 pending.append((path, depth + 1))
     return found
@@ -210,7 +213,7 @@ def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
     """The version of a package in `cwd/.venv`, by its dist-info directory; names are compared as packaging normalises them."""
     wanted = re.sub(r"[-_.]+", "_", name.rsplit("/", 1)[-1]).lower()
     for packages in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages")):
-        for path in _listed(packages):
+        for path in listed(packages):
             title, _, version = path.name.removesuffix(".dist-info").rpartition("-")
             if path.name.endswith(".dist-info") and re.sub(r"[-_.]+", "_", title).lower() == wanted:
                 return version, path
@@ -249,9 +252,9 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
     seen = False
     for place in places:
         for root, _, files in os.walk(place):
-            for name in files[:_MAX_ENTRIES]:
+            for name in files[:LISTED_MOST]:
                 seen = True
-                changed = _mtime(Path(root) / name)
+                changed = mtime(Path(root) / name)
                 if changed is not None and changed < attempt.started_t:
                     return True
     return False if seen else None
@@ -283,10 +286,11 @@ def names(config: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-def oom_kills() -> int | None:
-    """How often the kernel has killed in our control group (v2 memory.events); None where that is not told."""
-    own = next((line[3:] for line in _lines(Path("/proc/self/cgroup")) if line.startswith("0::")), "/")
-    for path in (Path("/sys/fs/cgroup") / own.lstrip("/") / "memory.events", Path("/sys/fs/cgroup/memory.events")):
+def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """How often the kernel has killed in our control group (v2 memory.events, v1 memory.oom_control); None where that is not told."""
+    own = next((line[3:] for line in _lines(proc / "self" / "cgroup") if line.startswith("0::")), "/")
+    candidates = (groups / own.lstrip("/") / "memory.events", groups / "memory.events", groups / "memory" / "memory.oom_control")
+    for path in candidates:
         for line in _lines(path):
             name, _, value = line.partition(" ")
             if name == "oom_kill" and value.isdigit():
@@ -301,21 +305,5 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _listed(directory: Path) -> list[Path]:
-    """What lies in a directory, at most so much; nothing where it cannot be read."""
-    try:
-        with os.scandir(directory) as entries:
-            return [directory / entry.name for _, entry in itertools.islice(enumerate(entries), _MAX_ENTRIES)]
-    except OSError:
-        return []
-
-
-def _mtime(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return None
-
-
 def _newest(path: Path) -> float:
-    return max((m for one in (path, *_listed(path)) if (m := _mtime(one)) is not None), default=0.0)
+    return max((m for one in (path, *listed(path)) if (m := mtime(one)) is not None), default=0.0)

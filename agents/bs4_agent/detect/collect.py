@@ -58,7 +58,8 @@ class Collector:
         self._sizes: dict[str, _Sizes] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
         self._disks: tuple[float, list[Disk], Disk] | None = None
-        self._oom_start = around.oom_kills()
+        self._oom_start = self._oom_last = around.oom_kills()
+        self._oom_m: float | None = None
         self._background: Background[None] | None = None
 
     def start(self) -> None:
@@ -93,9 +94,13 @@ class Collector:
             return None, None
         return self._disks[1], self._disks[2]
 
-    def oom_kills(self) -> int | None:
-        now = around.oom_kills()
-        return None if now is None or self._oom_start is None else now - self._oom_start
+    def oom_kills(self) -> tuple[int | None, float | None]:
+        """(how often the kernel has killed in our control group since this began to look, when that was last seen to have grown)."""
+        count = around.oom_kills()
+        if count is not None and self._oom_last is not None and count > self._oom_last:
+            self._oom_m = time.monotonic()
+        self._oom_last = count
+        return None if count is None or self._oom_start is None else count - self._oom_start, self._oom_m
 
     def _due(self, run: Run, attempt: Attempt, now: float) -> bool:
         look = self._looks.get(run.name)

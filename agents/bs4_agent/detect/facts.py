@@ -117,6 +117,10 @@ class RunFacts:
     """The run's settings as flat dotted keys, the command line laid over the file; None where they are not known."""
     around: Surroundings | None = None
     """What is looked at seldom: sizes, limits, local W&B runs; None before the first look."""
+    with_pod: bool = False
+    """The attempt ended because the whole pod did: it was rebooted, or its container was stopped and started again."""
+    leaving: Mapping[str, Any] | None = None
+    """What the agent wrote of this attempt when it was told to leave: `t`, `signal`, `local_step`, `local_known`, `remote_step`."""
 
     def setting(self, *keys: str) -> Any:
         """The first of these settings that has a value; None where none is set or nothing is known."""
@@ -191,6 +195,8 @@ class Facts:
     shm: Disk | None = None
     oom_kills: int | None = None
     """Of our control group since this agent began to look."""
+    oom_kill_m: float | None = None
+    """When that number was last seen to have grown."""
     console: ConsoleFacts | None = None
 
     def disk(self, run: str) -> Disk | None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.detect.quotes import CALM, WAIT_S, Quotes
+from bs4_agent.detect.quotes import CALM, WAIT_S, Quotes, opens
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Back, Moment, Sighting, Track
 from bs4_agent.detect.words import Words
@@ -169,7 +169,9 @@ class Matcher:
             quotes.decide(line if line.level else None, self._held)
         if line.level:
             quotes.header(line, number, str(place["source"]))
-        elif quotes.may_be(line, number):
+        elif opens(line):
+            quotes.open()
+        if not line.level and quotes.may_be(line, number):
             if self.wants(line):
                 quotes.hold(number, time.monotonic(), line.text, place, back, date_above)
             return
@@ -182,9 +184,13 @@ class Matcher:
         """Whether the next line with a header decides over lines that came: who does not feed every line feeds all up to that one."""
         return bool(self._quotes.held)
 
-    def header_above(self, line: LogLine, number: int, source: str) -> None:
-        """The nearest line with a header above the next one to be fed, from a reader that does not feed every line."""
-        self._quotes.header(line, number, source)
+    def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
+        """The nearest line with a header above the next one to be fed, from a reader that does not feed every line; None: it was told
+        before. `opened`: a line between them begins somebody's words."""
+        if line is not None:
+            self._quotes.header(line, number, source)
+        if opened:
+            self._quotes.open()
 
     def _held(self, level: str, logger: str, number: int, text: str, place: Mapping[str, Any], back: Back | None, date: Any) -> None:
         self._one(text, level, logger, number, place, back, date)

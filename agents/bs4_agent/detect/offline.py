@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from bs4_agent.detect import around
+from bs4_agent.detect import around, wandb_files
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec, LogSource, Trainer
+from bs4_agent.trainers.base import LaunchSpec, LogSource, RunLayout, Trainer
 from bs4_agent.trainers.prime_rl import attempts_in, sources_in
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+from bs4_agent.trainers.steps import records_of
+from bs4_agent.trainers.verl import VERL, numbered, wrote_here
 
 #: How a log of an unknown generation is taken apart: the formats of its lines are the same, and newer.
 UNKNOWN = "prime-rl"
@@ -37,17 +39,20 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """2026-01 has run_default or *.stdout logs; the current generation keeps logs/attempt_N and one flat run directory."""
+    """2026-01 has run_default or *.stdout logs; the current generation keeps logs/attempt_N and one flat run directory.
+    verl has its tracker, its steps, or a metrics file for each attempt."""
     if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
         return "prime-rl-2026-01"
     if (directory / "logs" / "latest").exists() or list((directory / "logs").glob("attempt_*")):
         return "prime-rl"
-    return None
+    return VERL if wrote_here(directory) else None
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
     """The logs of every attempt that left any, by attempt: the current generation keeps them all, 2026-01 only the last one's."""
     found = {number: sources_in(path) for number, path in attempts_in(directory / "logs").items()} if trainer_id == "prime-rl" else {}
+    if trainer_id == VERL:
+        found = {number: [LogSource("metrics", path)] for number, path in numbered(directory).items()}
     if not found:
         found = {1: registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))}
     return {number: [log for log in logs if log.path.is_file()] for number, logs in found.items()}
@@ -65,11 +70,18 @@ def directory_facts(directory: Path, trainer_id: str, engine: Engine, extra: Seq
         for log in logs:
             name = str(log.path.relative_to(directory)) if log.path.is_relative_to(directory) else str(log.path)
             reads.append(_read_file(log.path, Log(log.source, name, number), trainer, engine, spec.run, thorough=thorough))
-    for loose in extra:
+    for loose in (*extra, *_wandb_logs(directory, trainer.layout(spec))):
         reads.append(_read_file(loose.path, Log(loose.source, loose.name, newest), trainer, engine, spec.run, thorough=thorough))
     facts = _facts(trainer, spec, [read for read in reads if read.log.attempt == newest], newest, _started(directory, trainer, spec))
     stops = {number: stop for number in attempts if (stop := _stop(read for read in reads if read.log.attempt == number)) is not None}
     return replace(facts, stops=stops, stop_requested=newest in stops and stops[newest].ordered)
+
+
+def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
+    """What W&B's client wrote beside the newest attempt, below the directory that was given: the working directory may be anybody's."""
+    roots = [root for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb")) if root.is_relative_to(directory)]
+    found = wandb_files.together(wandb_files.directories(roots))
+    return [Loose("wandb", str(path.relative_to(directory)), path) for one in found for path in wandb_files.logs(one.path)]
 
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
@@ -141,7 +153,8 @@ def _facts(trainer: Trainer, spec: LaunchSpec, reads: Sequence[Read], attempt: i
     for event in _in_time(events):
         log.add(event)
         if event.event.kind == "step" and event.event.step is not None:
-            log.record({"side": event.event.side, "step": event.event.step, **event.event.values})
+            for record in records_of(event.event):
+                log.record(record)
     ended = max((read.t for read in reads if read.t is not None), default=None)
     config, surroundings = around.of_files(spec, trainer.layout(spec)) if spec.run else (None, None)
     return RunFacts(
@@ -182,7 +195,9 @@ def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: flo
     seen: Mapping[str, frozenset[str]] = {run.name: engine.seen(run.name, run.attempt) for run in runs} if engine is not None else {}
     known = frozenset().union(*seen.values()) if seen else frozenset()
     coverage = [phrase for phrase in ALL_COVERAGE if phrase != "kernel log" or "kernel" not in known]
-    for source in EXPECTED if seen else ():
+    # What a driver prints for everybody (verl) is one log.
+    expected = EXPECTED if any(run.layout.own_log == "launcher" for run in runs) else ("trainer",)
+    for source in expected if seen else ():
         if source not in known:
             coverage.append(f"{source} log (never seen)")
     return Facts(now_m=now, now_t=now if now > 1e8 else time.time(), runs=runs, coverage=coverage)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, RunFacts, Side
+from bs4_agent.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
 
@@ -53,6 +54,9 @@ def start_up(run: RunFacts) -> str:
     """Where a run that has not finished a step yet is: `trainer: start-up (its model), orchestrator: rollout (the first batch)`."""
     if run.spec.component == "inference":
         return "inference: start-up (its model)"
+    if run.spec.component == "eval":
+        ready = run.last_event("ready", "eval") is not None
+        return f"eval: {'rollout (its first result)' if ready else 'start-up (the inference server)'}"
     doing = activities(run)
     if run.spec.component in doing:
         doing = {run.spec.component: doing[run.spec.component]}
@@ -93,7 +97,9 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
             return Activity(TRAINER, "checkpoint", said_m, "", f"the checkpoint of step {_step(last)}", last)
         said_m = max(said_m, saved_m)
     if run.spec.trainer == "verl":
-        return Activity(TRAINER, "train", said_m, "", f"step {wanted}", last)
+        # No line says what it does within a step; the title of its busiest worker does.
+        doing = verl_processes.phase(member.cmdline[0] for member in run.members if member.alive and member.cmdline)
+        return Activity(TRAINER, doing or "train", said_m, "", f"step {wanted}", last)
     if other.last_step is None or (wanted is not None and other.last_step < wanted):
         return Activity(TRAINER, "waiting", said_m, ORCHESTRATOR, f"batch {wanted}" if wanted is not None else "the first batch", last)
     since = max(said_m, _step_m(run, ORCHESTRATOR, wanted) or said_m)

@@ -5,6 +5,11 @@ a colon) at a level that reports no failure may be followed by the words; it may
 own traceback. The two look the same until the next header: a process that goes on as before was quoting. Until then such lines count for
 nothing, at most for `WAIT_S`; where no header comes any more they were the process's own.
 
+A record that announces nothing may still show by its own lines that it holds a transcript: a code fence, a turn of a chat template, a
+tool's answer. From such a line on it is the same. What cannot be told: a bare traceback right below a line that announces nothing. A thread
+of the program that dies while the others go on (`Exception in thread`, `Task exception was never retrieved`) looks exactly like that, so it
+is believed.
+
 JSON logs need none of this: a record is a line there.
 """
 
@@ -27,6 +32,11 @@ _ANNOUNCES = re.compile(
     r"(?i)(?:\w{1,20} ){0,3}(?:model )?(?:completion|prompt|response|answer|transcript|sample|example|rollout|conversation|trajectory)s?"
     r"(?: [\w#/.-]{1,20}){0,2}:(?:\s|$)"
 )
+#: Marks that only somebody's words have, wherever they stand in a line: fences of Markdown, turns of chat templates, tags of tools.
+_MARKS = r"```|<\|(?:im_start|im_end|start_header_id|eot_id|user|assistant|system)\|>|</?(?:think|tool_call|tool_response)>"
+_MARKED = re.compile(_MARKS)
+#: A header-less line that begins somebody's words.
+_OPENS = re.compile(rf" {{0,8}}(?:{_MARKS}|~~~|(?:User|Assistant|Human|System|Tool|Observation):(?:\s|$))")
 #: Of a record that goes on for longer the rest is taken for what it looks like.
 MOST_LINES = 200
 #: Seconds that a live log is waited for.
@@ -38,6 +48,8 @@ class Quotes:
     """The state of one log. `held`: lines that wait for the next header, as whoever feeds the log wants them back."""
 
     announced: LogLine | None = None
+    record: LogLine | None = None
+    """The header that counts now, where it reports no failure."""
     line: int = 0
     """Number of the header that counts now."""
     held: list[tuple[Any, ...]] = field(default_factory=list)
@@ -49,8 +61,14 @@ class Quotes:
             return
         text = line.text
         calm = line.level in CALM and "\n" not in text
-        self.announced = line if calm and (text.rstrip().endswith(":") or _ANNOUNCES.match(text) is not None) else None
+        says = text.rstrip().endswith(":") or _ANNOUNCES.match(text) is not None or _MARKED.search(text) is not None
+        self.record = line if calm else None
+        self.announced = line if calm and says else None
         self.line = number
+
+    def open(self) -> None:
+        """A line below the header begins somebody's words."""
+        self.announced = self.announced or self.record
 
     def may_be(self, line: LogLine, number: int) -> bool:
         """Whether a line may be a part of what was announced. One that names its own writer is that writer's."""
@@ -67,6 +85,11 @@ class Quotes:
         held, self.held = self.held, []
         for item in held:
             take(record.level if quoted and record else "", record.logger if quoted and record else "", *item)
+
+
+def opens(line: LogLine) -> bool:
+    """Whether a line without a header begins somebody's words."""
+    return headless(line) and _OPENS.match(line.text) is not None
 
 
 def headless(line: LogLine) -> bool:

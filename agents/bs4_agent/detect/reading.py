@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
-from bs4_agent.detect.quotes import MOST_LINES, asks, headless
+from bs4_agent.detect.quotes import MOST_LINES, asks, headless, opens
 from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.detect.words import Words
@@ -259,16 +259,19 @@ class Reader:
             self._rare.append((place["line"], LogEvent(event, moment or 0.0, text, **place)))
 
     def _header_above(self, number: int) -> None:
-        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can matter."""
+        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can matter, and whether what stands between
+        them begins somebody's words."""
+        opened = False
         for block in reversed(self._kept):
             for index in range(min(number - 1 - block.line, block.lines.count()) - 1, max(-1, number - MOST_LINES - block.line - 2), -1):
-                if block.line + index + 1 <= self._walked:
-                    self._walked = number
-                    return  # the header above that line was told
+                place = block.line + index + 1
+                # The header above a line that was walked from was told.
+                told = place <= self._walked
                 line = self._parse(block.lines.at(index)[1])
-                if line.level:
+                opened = opened or opens(line)
+                if told or line.level:
                     self._walked = number
-                    self._matcher.header_above(line, block.line + index + 1, self._log.source)
+                    self._matcher.header_above(line if line.level else None, place, self._log.source, opened=opened)
                     return
 
     def _place(self, offset: int, number: int) -> dict[str, Any]:
@@ -316,7 +319,7 @@ def _main(matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Ke
             if role not in SELDOM and (index, role) not in without
         ]
         needs += [((_EVENT, word), [word], "") for word in words]
-        rules.sieves[trainer.id, source, without] = None if rules.words.always or "" in words else Sieve(needs)
+        rules.sieves[trainer.id, source, without] = None if rules.words.always or "" in words else Sieve(needs, shapes=True)
     sieve = rules.sieves[trainer.id, source, without]
     if sieve is not None:
         sieve.skip(without)

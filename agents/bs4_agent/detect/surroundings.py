@@ -64,12 +64,27 @@ class ProcessFacts:
 
 @dataclass(frozen=True)
 class WandbDirectory:
-    """A local run directory of W&B. `synced`: `wandb sync` left its marker."""
+    """A local run directory of W&B. `synced`: `wandb sync` left its marker. `began`: the stamp in its name, in the pod's own time.
+    `step`: the newest one that the client has recorded there, sent or not (of the newest attempt's only)."""
 
     path: Path
     offline: bool
     synced: bool
     changed: float
+    id: str = ""
+    began: str = ""
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """Where somebody else keeps track of one side of a run: W&B's own names for it. `entity` "": the key's own. `server` "": W&B's."""
+
+    side: str
+    id: str
+    project: str
+    entity: str = ""
+    server: str = ""
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,9 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
     if not playbook.fix:
         raise NotApplicable(f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do.")
     resume = previous(facts) if _goes_back(playbook) else resumable(facts)
+    if resume is None and any(kind == "restore_set" for kind, _ in playbook.fix):
+        remote = world.remote_step(run)
+        resume = remote["step"] if remote is not None else None
     context = Context(world, run, action, resume)
     steps = [step for kind, parameters in playbook.fix if (step := STEPS[kind].plan(context, parameters)) is not None]
     return Plan(playbook, run, facts.attempt, incident, resume, steps, time.monotonic() + LIFETIME_S)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from bs4_agent.errors import AgentError, PlanChanged
+from bs4_agent.errors import AgentError, PlanChanged, StepFailed
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.plan import Plan
 from bs4_agent.playbooks.steps import STEPS
@@ -57,6 +57,14 @@ class StepRunner:
         return self._verify()
 
     def _step(self, index: int, planned: Planned) -> None:
+        try:
+            self._carry_out(index, planned)
+        except OSError as error:
+            detail = f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, then repeat."
+            self._event("step-failed", step=index, title=planned.title, detail=detail)
+            raise StepFailed(detail) from error
+
+    def _carry_out(self, index: int, planned: Planned) -> None:
         step = self._kinds[planned.kind]
         if step.done(self._context, planned):
             self._event("step-skipped", step=index, title=planned.title, detail="already so")

@@ -82,6 +82,19 @@ class World(Protocol):
         """A standing order for every later start of `run`."""
         ...
 
+    def remote_step(self, run: str) -> Mapping[str, Any] | None:
+        """What could be restored from the run's store: `step`, `identity`, `asked`, `aside`, `finals`, `bytes`, `missing`, `skipped`; None
+        where no store of it is known. NotApplicable when it holds no whole step; StepFailed when it does not answer."""
+        ...
+
+    def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
+        """Whether that step is complete here."""
+        ...
+
+    def restore(self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]) -> str:
+        """Fetches what is missing of that step and puts it where the trainer looks."""
+        ...
+
     def note(self, run: str, text: str, key: str) -> None: ...
 
     def noted(self, run: str, text: str, key: str) -> bool: ...

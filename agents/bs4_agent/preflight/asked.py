@@ -1,5 +1,5 @@
-"""Questions of the console before a start: `clock`, `config` (its text) and `look`, which may take a minute and is therefore asked again
-and again until it is done."""
+"""Questions of the console before a start: `clock`, `config` (its text), and `look` and `schema`, which may take a minute and are therefore
+asked again and again until they are done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
-from bs4_agent.preflight import look, stack
+from bs4_agent.preflight import look, schema, stack
 from bs4_agent.probes import services
 from bs4_agent.runs.variables import standing
 from bs4_agent.trainers.settings import BadConfig, load_toml
@@ -43,16 +43,18 @@ class Preflights:
         """* `clock` -> `t`, wall seconds.
         * `config`: `config`, `cwd` -> `files` [[path, text]], the named file first, then those that it includes.
         * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...} or {"unknown": why}}, `waiting` [part],
-          `next` (the same question again, or None). Parts: pod, run, stack, services.
+          `next` (the same question again, or None). Parts: pod, run, schema, stack, services.
+        * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as `look`, with the part schema alone: what
+          the trainer's own classes say of a config that lies elsewhere.
         """
         if op == "clock":
             return {"t": time.time()}
         if op == "config":
             return self._config(arguments)
-        if op != "look":
-            raise BadRequest(f"{op[:40]!r} is no question of a preflight; ask clock, config or look.")
+        if op not in ("look", "schema"):
+            raise BadRequest(f"{op[:40]!r} is no question of a preflight; ask clock, config, look or schema.")
         body = {key: value for key, value in arguments.items() if key != "wait"}
-        key = digest(body)
+        key = digest({"op": op, **body})
         now = time.monotonic()
         with self._lock:
             for old in [k for k, one in self._looks.items() if now - one.asked_m > KEPT_S]:
@@ -61,7 +63,7 @@ class Preflights:
             if one is None:
                 if len(self._looks) >= _LOOKS:
                     raise BadRequest(f"{_LOOKS} preflights are under way on this pod; wait for one of them.")
-                one = self._looks[key] = Look(self._parts(body))
+                one = self._looks[key] = Look(self._parts(body) if op == "look" else self._schema(body))
             one.asked_m = now
         waiting = one.wait(SLICE_S, stop)
         if not waiting:
@@ -89,7 +91,14 @@ class Preflights:
         parts["run"] = known
         parts["stack"] = lambda: stack.look(cwd, known()["modules"], more)
         parts["services"] = lambda: services.probe({**question, "model": _local_or_id(cwd, str(known()["model"]))}, environment=more)
+        planned = spec
+        parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
+
+    def _schema(self, body: Mapping[str, Any]) -> dict[str, Part]:
+        cwd = Path.home() / str(body.get("cwd") or "prime-rl")
+        more = standing(self._pod.runs.home, cwd)
+        return {"schema": lambda: schema.of_files(body, cwd, more)}
 
     def _config(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         path = Path.home() / str(arguments.get("cwd") or "") / str(arguments.get("config") or "")

@@ -11,18 +11,13 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
 
 from bs4_agent.errors import AgentError, Refused
-
-if TYPE_CHECKING:
-    import http.client
-
-_BODY_BYTES = 4 * 1024 * 1024  # /metrics of a server with many models is some 100 KiB
-_PIECE_BYTES = 65536
+from bs4_agent.probes.exchange import NoHttp, exchange, request
 
 #: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine is what makes requests wait.
 METRICS: Mapping[str, str] = {
@@ -72,8 +67,8 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
         model = _first_model(body)
         if model is None:
             return _ended(start, probe.status, "bad-answer")
-    request = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
-    probe, body = _ask(url, "POST", "/v1/completions", request, start, timeout)
+    question = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
+    probe, body = _ask(url, "POST", "/v1/completions", question, start, timeout)
     if probe.ok and not _completed(body):
         return _ended(start, probe.status, "bad-answer")
     return probe
@@ -139,57 +134,23 @@ def _own_addresses() -> set[str]:
 
 def _ask(url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float) -> tuple[Probe, bytes]:
     """One request that ends by `start + timeout`, however the server hangs."""
-    import http.client  # 3 MB with its e-mail parser: not for an agent that never probes
-
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         raise Refused(f"{url!r} is no http:// address; check the server's host and port in the config.")
-    address, deadline = own_address(parts.hostname), start + timeout
-    connection = http.client.HTTPConnection(address, parts.port or 80)
+    address = own_address(parts.hostname)
+    payload = None if body is None else json.dumps(body).encode()
+    asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
     try:
-        connection.timeout = _left(deadline)
-        payload = None if body is None else json.dumps(body).encode()
-        headers = {"Host": parts.netloc.rpartition("@")[2], "Connection": "close", "Content-Type": "application/json"}
-        connection.request(method, parts.path.rstrip("/") + path, payload, headers)
-        connection.sock.settimeout(_left(deadline))
-        response = connection.getresponse()
-        content = _content(connection, response, deadline)
-        status = response.status
+        answer = exchange(address, parts.port or 80, asked, start + timeout)
     except ConnectionRefusedError:
         return _ended(start, None, "refused"), b""
     except TimeoutError:
         return _ended(start, None, "timeout"), b""
-    except (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead):
+    except ConnectionError:
         return _ended(start, None, "reset"), b""
-    except (http.client.HTTPException, ValueError):
+    except NoHttp:
         return _ended(start, None, "bad-answer"), b""
-    finally:
-        connection.close()
-    return _ended(start, status, None if status == 200 else "http"), content
-
-
-def _content(connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    while piece := response.read1(_PIECE_BYTES):
-        pieces.append(piece)
-        size += len(piece)
-        if size > _BODY_BYTES:
-            raise ValueError(f"an answer of over {_BODY_BYTES} bytes")
-        if connection.sock is not None:
-            connection.sock.settimeout(_left(deadline))
-        elif time.monotonic() > deadline:
-            raise TimeoutError
-    if response.length:  # read1, unlike read, ends quietly when the server closes too early
-        raise ConnectionResetError
-    return b"".join(pieces)
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
+    return _ended(start, answer.status, None if answer.status == 200 else "http"), answer.body
 
 
 def _ended(start: float, status: int | None, error: str | None) -> Probe:

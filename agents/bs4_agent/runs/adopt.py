@@ -20,7 +20,7 @@ from bs4_agent.telemetry.processes import Proc, Snapshot
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
-_KEPT = ("CUDA_", "NCCL_", "VLLM_", "HF_HOME", "HF_HUB_OFFLINE", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV")
+_KEPT = ("CUDA_", "NCCL_", "VLLM_", "HF_HOME", "HF_HUB_OFFLINE", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "VERL_FILE_LOGGER_")
 
 #: What a shim is once it has started its launcher.
 _SHIM = "bs4_agent/runs/reap.py"

@@ -1,12 +1,16 @@
-"""Small files that must be whole or absent."""
+"""Small files that must be whole or absent, and looks at directories that may vanish."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+#: Entries of one directory that are looked at: more than a run makes, few enough for a look every few seconds.
+LISTED_MOST = 2000
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
@@ -53,4 +57,21 @@ def read_passing(path: Path) -> dict[str, Any] | None:
     try:
         return read_json(path)
     except ValueError:
+        return None
+
+
+def listed(directory: Path) -> list[Path]:
+    """What lies in a directory, LISTED_MOST at most; nothing where it cannot be read."""
+    try:
+        with os.scandir(directory) as entries:
+            return [directory / entry.name for entry in itertools.islice(entries, LISTED_MOST)]
+    except OSError:
+        return []
+
+
+def mtime(path: Path) -> float | None:
+    """Wall second of the last change; None where there is nothing to look at."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
         return None

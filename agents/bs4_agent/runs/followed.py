@@ -42,7 +42,7 @@ _REST_S = 5.0
 _BEFORE_S = 0.5
 #: An attempt that we start is known within 0.2 s of its first file, one that a person starts by hand within 10 s.
 _ATTEMPT_KNOWN_S = 15.0
-_STEP_SOURCES = ("trainer", "orchestrator")
+_STEP_SOURCES = ("trainer", "orchestrator", "metrics")
 _LOUD = frozenset({"ERROR", "CRITICAL"})
 
 #: (run, attempt, trainer id, source, line, its place as evidence)
@@ -174,7 +174,7 @@ class Followed:
     def _logs(self, attempt: Attempt) -> list[LogSource]:
         logs = self._trainer.log_sources(self._run.spec)
         # Apart from the launcher a component writes to its standard output only: that is its log.
-        name = "launcher" if self._run.spec.component == "rl" else self._run.spec.component
+        name = self._trainer.layout(self._run.spec).own_log if self._run.spec.component in ("rl", "sft") else self._run.spec.component
         own: Path | None = self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
         if attempt.adopted:
             own = _standard_output(attempt.launcher)

@@ -10,7 +10,7 @@ KEPT = 340
 #: What a record keeps, in this order; a tuple takes 150 bytes where a dictionary takes 600, and there are 2 x KEPT of them in a run.
 FIELDS = (
     "m", "time_s", "loss", "entropy", "mismatch_kl", "grad_norm", "throughput", "reward", "trainable", "truncation", "error",
-    "wait_s", "compute_s", "broadcast_s", "save_s", "policy_wait_s", "tool_calls",
+    "wait_s", "compute_s", "broadcast_s", "save_s", "policy_wait_s", "tool_calls", "not_finite",
 )  # fmt: skip
 
 _Row = tuple[Any, ...]

@@ -31,8 +31,15 @@ from bs4_agent.trainers.settings import Settings
 NAME = "launch"
 #: A launch that shows no first step for this long is not called good; large models load for up to half an hour.
 FIRST_STEP_S = 45 * 60.0
-#: Components of which something can be waited for: a step of one of their sides, or an answer of the server.
-WATCHED = {"rl": "trainer", "trainer": "trainer", "orchestrator": "orchestrator", "inference": "inference"}
+#: Components of which something can be waited for: a step of one of their sides, an answer of the server, a result of the evaluation.
+WATCHED = {
+    "rl": "trainer", "trainer": "trainer", "sft": "trainer", "orchestrator": "orchestrator", "inference": "inference", "eval": "eval",
+}  # fmt: skip
+#: What is waited for where it is no step, and what is said of the step and of the run once it is there.
+AWAITED = {
+    "inference": ("its server's first answer", "it answers", "serves"),
+    "eval": ("its first result", "a result is there", "evaluates"),
+}
 #: A registry of configs that is larger is none.
 _REGISTRY_BYTES = 1 << 20
 
@@ -105,7 +112,7 @@ class LaunchPlan:
         shown = {"cwd": str(self.spec.cwd), "environment": dict(self.environment)}
         steps.append(_step("start", title, shlex.join(self.argv), shown))
         if self.spec.component in WATCHED:
-            awaited = "its server's first answer" if self.spec.component == "inference" else "the first step"
+            awaited = AWAITED.get(self.spec.component, ("the first step",))[0]
             steps.append(_step("first_step", f"Wait for {awaited}", "", {}))
         return steps
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from bs4_agent.clock import stamp
 from bs4_agent.runs.files import read_json
 from bs4_agent.runs.model import Attempt, End, Member
-from bs4_agent.trainers.base import Event, LaunchSpec, Trainer
+from bs4_agent.trainers.base import Event, LaunchSpec, LogSource, Trainer
 
 #: While one of these lives, training goes on, with or without its launcher.
 TRAINING = frozenset({"launcher", "trainer", "rank"})
@@ -50,22 +50,35 @@ def judge(directory: Path, attempt: Attempt, living: Sequence[Member], *, settle
     return None if shim_lives else Over("lost", None, None, stamp()["t"], "the shim is gone and left no record of the end")
 
 
-def compose_end(trainer: Trainer, spec: LaunchSpec, attempt: Attempt, over: Over, left: Sequence[Member]) -> End:
-    """The end of `attempt`, from the launcher's exit, the logs as they lie there now, and who is left."""
+def compose_end(
+    trainer: Trainer, spec: LaunchSpec, attempt: Attempt, over: Over, left: Sequence[Member], output: Path | None = None
+) -> End:
+    """The end of `attempt`, from the launcher's exit, the logs as they lie there now, and who is left. `output`: where its own output is
+    kept, for a trainer that prints its last words there."""
     words = [over.note or _how(over.code, over.signal)]
     good = False
     if spec.component == "rl":
-        good = trainer.good_end(final_events(trainer, spec, attempt.started_t))
-        words.append("both final lines were written" if good else "the final lines of trainer and orchestrator are not both there")
+        good = trainer.good_end(final_events(trainer, spec, attempt.started_t, output))
+        if trainer.layout(spec).own_log in _SIDES:
+            words.append("its final line was written" if good else "its final line is not there")
+        else:
+            words.append("both final lines were written" if good else "the final lines of trainer and orchestrator are not both there")
+    elif spec.component == "sft":
+        last = final_events(trainer, spec, attempt.started_t, output)
+        good = any(event.kind == "finished" and event.side == "trainer" for event in last)
+        words.append("its final line was written" if good else "its final line is not there")
+    elif spec.component == "eval":
+        good = over.code == 0
     if left:
         words.append("still alive: " + ", ".join(f"{member.component or _name(member)} (pid {member.identity.pid})" for member in left[:8]))
     return End(over.code, over.signal, over.t, good, "; ".join(words) + ".")
 
 
-def final_events(trainer: Trainer, spec: LaunchSpec, since_t: float) -> list[Event]:
+def final_events(trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None) -> list[Event]:
     """What the last lines of both sides' logs say, of files written since wall second `since_t`: not an earlier attempt's."""
     events = []
-    for source in trainer.log_sources(spec):
+    own = [] if output is None else [LogSource(trainer.layout(spec).own_log, output)]
+    for source in (*trainer.log_sources(spec), *own):
         if source.source in _SIDES:
             for raw in _last_lines(source.path, since_t):
                 if (event := trainer.event(source.source, trainer.parse_line(source.source, raw))) is not None:

@@ -26,12 +26,18 @@ def own_directories(layout: RunLayout) -> list[Path]:
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """The directories of the run's logs, resolved, none inside another, and never output_dir itself."""
+    """The directories of the run's logs, resolved, none inside another, and never output_dir itself or one that holds its checkpoints (a
+    log may lie beside them): whoever archives logs must not keep every checkpoint."""
     layout = trainer.layout(spec)
     output_dir = layout.output_dir.resolve()
     # A component may keep a second log of its own beside the launcher's redirect (2026-01: run_default/logs).
     found = [source.path.parent.resolve() for source in trainer.log_sources(spec)] + [layout.run_dir.resolve() / "logs"]
-    found = [path for path in dict.fromkeys(found) if path != output_dir and path not in output_dir.parents]
+    held = [
+        place
+        for root in (layout.trainer_checkpoints, layout.orchestrator_checkpoints)
+        for place in (root.resolve(), *root.resolve().parents)
+    ]
+    found = [path for path in dict.fromkeys(found) if path != output_dir and path not in output_dir.parents and path not in held]
     return [path for path in found if not any(other in path.parents for other in found)]
 
 

@@ -236,7 +236,7 @@ class Runs:
             return
         record = read_json(directory / "spec.json")
         spec = run.spec if record is None else spec_from_dict(record["launch"])
-        end = compose_end(self.trainer(spec), spec, attempt, over, living)
+        end = compose_end(self.trainer(spec), spec, attempt, over, living, None if attempt.adopted else directory / "launcher.log")
         write_json(directory / "outcome.json", end_as_dict(over.state, end))
         attempt.state, attempt.end = over.state, end
         self.membership.end(run.name, attempt.number)

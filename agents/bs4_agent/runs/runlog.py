@@ -29,6 +29,8 @@ class SideLog:
     last_step_t: float | None = None
     steps: int = 0
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
+    late: deque[int] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
+    """The last steps that were told, where lines come out of order."""
 
 
 @dataclass
@@ -62,7 +64,10 @@ class RunLog:
 
     def copy(self) -> RunLog:
         """As it is now; what is read later does not change it."""
-        sides = {name: replace(side, durations=deque(side.durations, maxlen=_TYPICAL)) for name, side in self.sides.items()}
+        sides = {
+            name: replace(side, durations=deque(side.durations, maxlen=_TYPICAL), late=deque(side.late, maxlen=_TYPICAL))
+            for name, side in self.sides.items()
+        }
         events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
         steps = deque(self.steps, maxlen=_STEPS)
         return replace(self, sides=sides, steps=steps, skipped=dict(self.skipped), history=self.history.copy(), _events=events)
@@ -106,10 +111,16 @@ class RunLog:
 
     def _progress(self, event: LogEvent) -> None:
         side = self.sides.setdefault(event.event.side, SideLog())
-        if side.last_step == event.event.step:
+        step = event.event.step
+        if step is None or side.last_step == step or step in side.late:
             return  # the same line of another rank, or in a second file
-        side.last_step, side.last_step_m = event.event.step, event.m
-        side.last_step_t = _wall(event.m)
+        unordered = bool(event.event.values.get("unordered"))
+        if unordered:
+            side.late.append(step)
+        # A line that comes late is a step more, and never the newest one.
+        if not unordered or side.last_step is None or step > side.last_step:
+            side.last_step, side.last_step_m = step, event.m
+            side.last_step_t = _wall(event.m)
         side.steps += 1
         duration = event.event.values.get("time_s")
         if isinstance(duration, (int, float)):

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from bs4_agent.errors import BadRequest
 from bs4_agent.setup.credentials import NAMES
-from bs4_agent.trainers import registry
 
+#: Trainers that live in an environment which a set-up can make; verl comes in an image.
+_SET_UP = ("prime-rl-2026-01", "prime-rl")
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}")
 _VALUE = re.compile(r"[0-9A-Za-z_./:,=+@%-]{0,200}")
@@ -70,8 +71,8 @@ class Recipe:
 def read(data: Mapping[str, Any]) -> Recipe:
     """From an action's body; BadRequest names the first thing that cannot be."""
     trainer = str(data.get("trainer"))
-    if trainer not in registry.ids():
-        raise BadRequest(f"There is no trainer {trainer!r}; choose {' or '.join(registry.ids())}.")
+    if trainer not in _SET_UP:
+        raise BadRequest(f"There is no set-up for a trainer {trainer!r}; choose {' or '.join(_SET_UP)}.")
     nofile = data.get("nofile", 65536)
     if type(nofile) is not int or not 1024 <= nofile <= 1 << 20:
         raise BadRequest(f"{nofile!r} is no limit of open files; give a number from 1024 to 1048576.")

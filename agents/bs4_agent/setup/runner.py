@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.runner import Recorder, StepRunner
-from bs4_agent.playbooks.world import Planned
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.plan import SetupPlan
 from bs4_agent.setup.steps import STEPS
@@ -18,14 +16,6 @@ class SetupRunner(StepRunner):
         self, place: Place, record: Recorder, key: str, plan: SetupPlan, rest: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=SetupContext(place, plan.recipe, key))
-
-    def _step(self, index: int, planned: Planned) -> None:
-        try:
-            super()._step(index, planned)
-        except OSError as error:
-            detail = f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, then repeat."
-            self._event("step-failed", step=index, title=planned.title, detail=detail)
-            raise StepFailed(detail) from error
 
     def _verify(self) -> bool:
         lacking = [planned.title for planned in self._steps if not STEPS[planned.kind].done(self._context, planned)]

@@ -27,7 +27,8 @@ SAVE_AGAIN_S = 5.0
 class Chain:
     """Not locked: the LogStream that owns it does that. `lost` collects gaps that nobody has been told of."""
 
-    def __init__(self, archive: Path | None, state: Path) -> None:
+    def __init__(self, archive: Path | None, state: Path | None) -> None:
+        """`state` None: nothing is remembered, and numbers are from a range that no earlier chain had."""
         self.path, self.attempt = "", -1
         self.first = 1
         """Number of the oldest generation that is remembered."""
@@ -41,8 +42,11 @@ class Chain:
         self._news = False
         self._must_save, self._may_save = False, False
         self._save_due, self._save_again = 0.0, 0.0
+        if state is None:
+            self.first = int(time.time())
+            return
         state.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._load()
+        self._load(state)
 
     @property
     def next(self) -> int:
@@ -102,6 +106,9 @@ class Chain:
         return os.dup(watch.fd) if watch else generation.open()
 
     def save(self, now: float, *, closing: bool = False) -> None:
+        if self._state is None:
+            self._must_save = self._may_save = False
+            return
         due = self._must_save or (self._may_save and (closing or now >= self._save_due))
         if not due or now < self._save_again:
             return
@@ -249,16 +256,16 @@ class Chain:
             if watch := self._watches.pop(generation.number, None):
                 watch.close()
 
-    def _load(self) -> None:
+    def _load(self, state: Path) -> None:
         try:
-            saved = read_json(self._state)
+            saved = read_json(state)
             if saved is None:
                 return
             self.generations = [Generation.from_dict(entry) for entry in saved["generations"]]
             self.path, self.attempt, self.first = saved["path"], saved["attempt"], saved["first"]
         except (ValueError, TypeError, KeyError):
             # Numbers from a new range: old cursors then lie before the first generation (a gap), and never mean other bytes.
-            os.replace(self._state, self._state.with_name(f"{self._state.name}.damaged"))
+            os.replace(state, state.with_name(f"{state.name}.damaged"))
             self.generations, self.first = [], int(time.time())
             return
         for generation in list(self.generations):

@@ -49,12 +49,12 @@ class LogStream:
         self,
         name: str,
         archive: Path | None,
-        state: Path,
+        state: Path | None,
         *,
         timestamp: Callable[[bytes], float | None] | None = None,
         on_gap: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """`timestamp` reads the wall time of a line, where lines have one (seek-time)."""
+        """`timestamp` reads the wall time of a line, where lines have one (seek-time). `state` None: cursors end with this object."""
         self.name = name
         self.timestamp = timestamp
         self._on_gap = on_gap

@@ -17,9 +17,9 @@ from bs4_agent.streams.stream import Stream
 PATTERN_LIMIT = 1000
 #: Terms of one filter.
 TERMS = 16
-#: Seconds of one answer to a count: nearly all of it passes with the interpreter's lock given back, and over a link with a round trip of
-#: 150 ms it is the answers' number that makes a count long.
-COUNT_SLICE_S = 0.25
+#: Seconds of one answer to a count or a search for a text: nearly all of it passes with the interpreter's lock given back, and over a link
+#: with a round trip of 150 ms it is the answers' number that makes a count long.
+TEXT_SLICE_S = 0.25
 
 
 class Queries:
@@ -116,7 +116,7 @@ class Queries:
             hits, place = search.regex(pieces, start, pattern, limit, budget, ignore_case=ignore_case, backwards=backwards)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
-            hits, place = search.literal(pieces, start, needle, limit, budget, backwards=backwards)
+            hits, place = search.literal(pieces, start, needle, limit, Budget(budget.stop, TEXT_SLICE_S), backwards=backwards)
         return {
             "hits": [{"cursor": str(cursor), "text": text} for cursor, text in hits],
             "next": {"cursor": str(place)} if place is not None else None,
@@ -135,7 +135,7 @@ class Queries:
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
-            stretches, place, finished = search.count(pieces, start, needle, Budget(budget.stop, COUNT_SLICE_S))
+            stretches, place, finished = search.count(pieces, start, needle, Budget(budget.stop, TEXT_SLICE_S))
         return {"stretches": stretches, "cursor": str(place), "next": None if finished else {"cursor": str(place)}}
 
     def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:

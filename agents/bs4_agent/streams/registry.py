@@ -25,6 +25,8 @@ WAITED_S, UNWAITED_S, QUIET_S = 0.1, 1.0, 2.0
 QUIET_AFTER_S = 60.0
 #: Streams described in one answer to `list`, about 150 bytes each.
 LISTED = 200
+#: Streams that were opened by asking for them: so many at a time, and each for so long after it was last asked for.
+OPENED, OPENED_S = 16, 600.0
 
 
 #: `ask(op, arguments, stop)` of a question that is about the pod and no stream.
@@ -41,7 +43,9 @@ class _Entry:
         self.version = 0
         self.waiting = 0
         self.look_at = 0.0
-        self.news_at = time.monotonic()
+        self.news_at = self.used_at = time.monotonic()
+        self.opened = False
+        """By asking for it, and not listed."""
 
     def notify(self) -> None:
         with self.changed:
@@ -55,6 +59,7 @@ class Streams:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
         self._answers: dict[str, Answer] = {}
+        self._openers: dict[str, Callable[[str], LogStream]] = {}
         self._lock = threading.Lock()
         self._hurry = threading.Event()
         self._closing = threading.Event()
@@ -69,9 +74,13 @@ class Streams:
             self._entries[name] = entry
             if isinstance(stream, SegmentStream):
                 stream.on_append = entry.notify
-            elif isinstance(stream, LogStream) and self._poller is None:
-                self._poller = threading.Thread(target=self._poll, name="log-poller", daemon=True)
-                self._poller.start()
+            elif isinstance(stream, LogStream):
+                self._start_poller()
+
+    def opens(self, prefix: str, opener: Callable[[str], LogStream]) -> None:
+        """Streams whose names begin with `prefix` are opened by asking for them, and closed when nobody has for ten minutes.
+        AgentError of `opener` says why one is not."""
+        self._openers[prefix] = opener
 
     def answer(self, name: str, ask: Answer) -> None:
         """Queries of `name`, which is no stream, are answered by `ask` in a worker: pure, bounded, AgentError says why not."""
@@ -148,19 +157,56 @@ class Streams:
     def _entry(self, name: str) -> _Entry:
         with self._lock:
             entry = self._entries.get(name)
-            if entry is not None:
-                return entry
+        if entry is None:
+            entry = self._open(name)
+        if entry is not None:
+            entry.used_at = time.monotonic()
+            return entry
+        with self._lock:
             import difflib  # half a megabyte for an error message
 
             near = difflib.get_close_matches(name[:200], self._entries, 1)
         hint = f"did you mean {near[0]}?" if near else "list the streams to see what there is."
         raise UnknownStream(f"There is no stream {name[:200]!r}; {hint}")
 
+    def _open(self, name: str) -> _Entry | None:
+        opener = next((opener for prefix, opener in self._openers.items() if name.startswith(prefix)), None)
+        if opener is None:
+            return None
+        entry = _Entry(opener(name))
+        entry.opened = True
+        with self._lock:
+            if (other := self._entries.get(name)) is not None:
+                entry.stream.close()
+                return other
+            self._entries[name] = entry
+            self._start_poller()
+        self._close_unused()
+        return entry
+
+    def _close_unused(self) -> None:
+        """Opened ones that nobody asks for any more, and the longest unused of too many. One that somebody waits for is in use."""
+        now = time.monotonic()
+        with self._lock:
+            opened = sorted((e.used_at, name) for name, e in self._entries.items() if e.opened and not e.waiting)
+            total = sum(entry.opened for entry in self._entries.values())
+            gone = [name for i, (used, name) in enumerate(opened) if now - used > OPENED_S or i < total - OPENED]
+            entries = [self._entries.pop(name) for name in gone]
+        for entry in entries:
+            entry.stream.close()
+            entry.notify()
+
+    def _start_poller(self) -> None:
+        """With the lock held."""
+        if self._poller is None:
+            self._poller = threading.Thread(target=self._poll, name="log-poller", daemon=True)
+            self._poller.start()
+
     def _list(self, after: Any) -> dict[str, Any]:
         if not isinstance(after, str):
             raise BadRequest("list takes `after`, the name of a stream.")
         with self._lock:
-            names = sorted(name for name in self._entries if name > after)
+            names = sorted(name for name, entry in self._entries.items() if name > after and not entry.opened)
             entries = [(name, self._entries[name]) for name in names[:LISTED]]
         streams = []
         for name, entry in entries:
@@ -195,6 +241,8 @@ class Streams:
             self._hurry.clear()
             with self._lock:
                 entries = [entry for entry in self._entries.values() if isinstance(entry.stream, LogStream)]
+            if any(entry.opened for entry in entries):
+                self._close_unused()
             now = time.monotonic()
             for entry in entries:
                 if now >= entry.look_at:

@@ -69,6 +69,7 @@ class Event:
     terminating, finished, fatal, heartbeat, cancelled, gpu-memory (there was too little of it), waiting-batch (the trainer waits for
     rollouts), rollout-failed, policy-update, empty-batch, low-trainable, eval-start, rate-limited (a client waits for `wait_s`).
     `side`: trainer, orchestrator, inference or launcher.
+    A step whose values have `unordered` may be told after a later one: lines of verl reach the log late.
     `values`: numbers and names from the line, keys as in a steps record; NaN and infinities are the strings "nan", "inf", "-inf";
     durations are seconds, rates percent 0..100. A `starting` event has `what`: process, position, loop, scratch, broadcast, or complete
     (the launcher has started all its children); `ready` is said of the inference server only.
@@ -101,13 +102,16 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class PartRule:
-    """Where one part of a checkpoint lies (`root/step_N/sub`) and which files prove that its writer came to the end."""
+    """Where one part of a checkpoint lies (`root/step_N/sub`, verl: `root/global_step_N/sub`) and which files prove that its writer
+    came to the end."""
 
     name: str
     root: Path
     sub: str
     markers: Sequence[str]
     required: bool = True
+    pointer: Path | None = None
+    """A file that names the newest step which is whole (verl's tracker). Steps above it are torn, whatever they hold."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class StopPolicy:
 
 @dataclass(frozen=True)
 class RunLayout:
-    """Where a run of this generation keeps things. Step directories are `root/step_N`."""
+    """Where a run of this generation keeps things. Step directories are `root/step_N` or, under verl, `root/global_step_N`."""
 
     output_dir: Path
     run_dir: Path
@@ -135,6 +139,8 @@ class RunLayout:
     weights: Path | None
     wiped: Sequence[Path] = ()
     """Directories that the trainer empties by itself at every start, with whatever lies in them."""
+    own_log: str = "launcher"
+    """What the launcher's own output is called. Where it holds what the trainer says (verl prints through its driver) it is `trainer`."""
     fresh_needs_empty: bool = False
     """Whether a start afresh is refused while `run_dir` holds anything."""
 

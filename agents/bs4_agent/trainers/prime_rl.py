@@ -107,9 +107,17 @@ class PrimeRl:
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """The newest attempt's files, by their real names: `logs/latest` moves on with the next attempt, `attempt_N` stays this one's."""
-        if spec.component != "rl":
+        if spec.component not in ("rl", "sft"):
             return []
-        return sources_in(_newest_attempt(self._run_dir(spec) / "logs"))
+        newest = _newest_attempt(self._run_dir(spec) / "logs")
+        if spec.component == "rl":
+            return sources_in(newest)
+        served = [
+            source
+            for source in sources_in(newest)
+            if source.source != "orchestrator" and (source.source == "trainer" or source.path.exists())
+        ]
+        return [*served, *([LogSource("evals", newest / "evals.log")] if (newest / "evals.log").exists() else [])]
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         return lines.parse(source, raw)

@@ -75,6 +75,8 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             weights=out / "weights",
             # rl.py's default clean, and Packer.__init__ (both of 2026-01-07).
             wiped=(run / "rollouts", out / "rollouts"),
+            # sft is a trainer alone: there is no launcher whose output could be another's.
+            own_log="trainer" if spec.component == "sft" else "launcher",
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
 from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
+from bs4_agent.trainers.programs_lines import V2026_01_PROGRAMS
 
 TRAINER = (
     Rule(
@@ -102,4 +103,4 @@ LAUNCHER = (
     Rule("launcher", "SUCCESS", "RL training finished!", "finished"),
 )
 
-RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)
+RULES = (*V2026_01_PROGRAMS, *TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bs4_agent.trainers.grammar import Rule
 from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
+from bs4_agent.trainers.programs_lines import CURRENT_PROGRAMS
 
 _QUALITY = "Turns <turns> | Branches <branches>"
 _NOT_REACHED = "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>"
@@ -131,4 +132,4 @@ LAUNCHER = (
 
 INFERENCE = (Rule("inference", "ERROR", "Router exited with code <code:i> - shutting down", "inference-lost", {"component": "router"}),)
 
-RULES = (*TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)
+RULES = (*CURRENT_PROGRAMS, *TRAINER, *ORCHESTRATOR, *LAUNCHER, *INFERENCE, *INFERENCE_RULES, *TORCH_RULES, *RATE_LIMIT_RULES)

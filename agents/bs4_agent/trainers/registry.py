@@ -15,8 +15,9 @@ from bs4_agent.trainers.command import resolved, standalone_inference
 from bs4_agent.trainers.prime_rl import PrimeRl, described
 from bs4_agent.trainers.prime_rl_2026_01 import PrimeRl2026_01
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+from bs4_agent.trainers.verl import VERL, Verl
 
-_TRAINERS: Mapping[str, Trainer] = {trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl())}
+_TRAINERS: Mapping[str, Trainer] = {trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl(), Verl())}
 
 
 class Proc(NamedTuple):
@@ -75,7 +76,8 @@ def _launcher(proc: Proc, table: Mapping[int, Proc], environ: Callable[[int], Ma
     """The spec of a process that is a launcher itself; None for every other, the `uv run` around one included."""
     kind = launcher.component(proc.cmdline, "")
     if kind != "launcher":
-        return None
+        # verl's driver and torchrun show their own argv; ranks and forks below them are told apart by their parents.
+        return _TRAINERS[VERL].recognise(proc.cmdline, proc.cwd)
     if launcher.launch_words(proc.cmdline) is None:
         return _titled(proc, table, environ)
     if (spec := recognise(proc.cmdline, proc.cwd)) is not None:

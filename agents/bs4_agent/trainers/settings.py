@@ -140,6 +140,8 @@ def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
 
     `watching`: such a file counts as empty. A run goes on when its config is moved away or half edited, and must stay visible.
     """
+    if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
+        return Settings({})  # Hydra's words are all there is, and the spec has them
     if spec.config == UNKNOWN_CONFIG and not watching:
         raise BadConfig(f"The config that {spec.run} was started with is not known; launch it once with its config named.")
     arguments = parse_arguments(spec.overrides)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.trainers.base import Trainer
+from bs4_agent.trainers.base import Event, Trainer
 from bs4_agent.trainers.lines import Clock
 
 #: What a steps record may hold besides attempt, side, step, log_t and at; lines have more (Max Vio, Turns), which stay in the log.
@@ -35,7 +35,11 @@ VALUES = (
     "save_s",
     "policy_wait_s",
     "tool_calls",
+    # The name of a metric that is NaN (verl: any of them).
+    "not_finite",
 )
+#: Numbers that the rollouts' side tells. A trainer that prints both sides in one line (verl) has them in a record of their own.
+ROLLOUTS = frozenset({"reward", "seq_len", "truncation", "error", "off_policy", "trainable", "tool_calls", "async_level"})
 
 StepRecord = dict[str, Any]
 
@@ -90,14 +94,19 @@ class StepReader:
         event = self._trainer.event(source, line)
         if event is None or event.kind != "step" or event.step is None:
             return []
-        record = {"attempt": attempt, "side": event.side, "step": event.step, **_values(event.values)}
-        known, rank = self._known(record), line.rank or 0
+        rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
+        found = (self._told({"attempt": attempt, **record}, rank, wall, place) for record in records_of(event))
+        return [record for record in found if record is not None]
+
+    def _told(self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]) -> StepRecord | None:
+        """The record to yield for what a line said; None where that is known."""
+        known = self._known(record)
         if known.line and (rank > known.rank or _numbers(known.line) == _numbers(record)):
-            return []
+            return None
         if wall is not None:
             record["log_t"] = wall
-        known.rank, known.line = rank, {**record, "at": {"stream": f"log/{self._run}/{source}", "cursor": cursor}}
-        return [known.merged()]
+        known.rank, known.line = rank, {**record, "at": place}
+        return known.merged()
 
     def feed_metrics(self, raw: bytes, attempt: int, *, since: float | None = None) -> list[StepRecord]:
         """One line of the metrics file. A step's rows come in pieces; the record is yielded with the one that has its time, the last.
@@ -134,6 +143,18 @@ class StepReader:
         if len(steps) > _REMEMBERED:
             del steps[next(iter(steps))]
         return known
+
+
+def records_of(event: Event) -> list[StepRecord]:
+    """`side`, `step` and the numbers of a step's line: one record, or one for each side of which the line tells."""
+    values = _values(event.values)
+    if event.side != "trainer" or not ROLLOUTS.intersection(values):
+        return [{"side": event.side, "step": event.step, **values}]
+    sides = {
+        "trainer": {k: v for k, v in values.items() if k not in ROLLOUTS},
+        "orchestrator": {k: values[k] for k in values if k in ROLLOUTS},
+    }
+    return [{"side": side, "step": event.step, **told} for side, told in sides.items()]
 
 
 def _values(values: Mapping[str, Any]) -> StepRecord:

@@ -13,6 +13,9 @@ from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.core.check import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.core.errors import ConsoleError, UsageError
 from bs4_console.core.inventory import Pod
+from bs4_console.core.lost_look import beside_the_link
+from bs4_console.core.outside import ask
+from bs4_console.core.state import PodState
 from bs4_console.core.witness import link_incidents
 
 #: Nagios' code for "the check itself did not work".
@@ -78,9 +81,18 @@ async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
 async def _judge(pod: Pod, timeout: float) -> Verdict:
     try:
         async with linked(pod, deploy=False, timeout=timeout) as live:
-            return judge(live.state)
+            return judge(live.state, await ask(live.state))
     except ConsoleError as error:
-        return unreachable(pod.name, str(error), link_incidents(pod.name, error.link_state, error.message))
+        incidents = link_incidents(pod.name, error.link_state, error.message)
+        told = f"{error} {await beside_the_link(pod, error)}".strip()
+        return unreachable(pod.name, told, incidents, await ask(_kept(pod)))
+
+
+def _kept(pod: Pod) -> PodState:
+    """What this console has kept of a pod: where W&B shows its runs."""
+    kept = session(pod, deploy=False, keep=False)
+    kept.replay()
+    return kept.state
 
 
 async def _watch(options: argparse.Namespace) -> int:

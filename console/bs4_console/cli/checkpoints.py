@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from bs4_console.cli import checkpoint_sync, restore
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
@@ -31,13 +32,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     keep.add_argument("--milestones", type=int, default=0, metavar="K", help="steps that are a multiple of K stay too")
     keep.add_argument("--off", action="store_true", help="take the order back: nothing is freed any more")
-    for verb in (listing, keep):
+    back = verbs.add_parser("restore", help="bring a run's newest whole checkpoint back from a bucket, and resume it; a plan first")
+    restore.configure(back)
+    copy = verbs.add_parser("sync", help="order the pod to copy the run's checkpoints to a bucket, from now on; or say how that stands")
+    checkpoint_sync.configure_sync(copy)
+    remote = verbs.add_parser("remote", help="the checkpoints of a run in a bucket, whole or not, and which one its pointer names")
+    checkpoint_sync.configure_remote(remote)
+    prune = verbs.add_parser("prune", help="remove older checkpoints from a bucket; a plan first")
+    checkpoint_sync.configure_prune(prune)
+    for verb in (listing, keep, back, copy, remote, prune):
         verb.add_argument("--json", action="store_true", help="one JSON object a run instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.verb == "keep":
         return asyncio.run(_keep(options))
+    if options.verb in ("sync", "remote", "prune"):
+        return checkpoint_sync.run(options)
+    if options.verb == "restore":
+        return asyncio.run(restore.run(options))
     if options.directory is None:
         return asyncio.run(_list(options))
     if options.pod or options.name:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import datetime
 import difflib
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +20,7 @@ from bs4_console.core.configs.fix import fix, write
 from bs4_console.core.configs.history import History
 from bs4_console.core.configs.lint import TRAINERS, lint
 from bs4_console.core.configs.migrate import migrate
+from bs4_console.core.configs.schema import COMPONENTS
 from bs4_console.core.configs.sizing import Wish, estimate, new
 from bs4_console.core.configs.view import Given
 from bs4_console.core.errors import FINDING, UsageError
@@ -67,6 +70,11 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beside", action="append", default=[], type=Path, metavar="FILE", help="another run's config, whose names are taken"
     )
+    parser.add_argument(
+        "--component", choices=COMPONENTS, default="rl", help="whose config it is: of the whole (rl), or of one that is started by itself"
+    )
+    parser.add_argument("--pod", default="", metavar="NAME", help="ask the trainer's own classes on this pod too; nothing is started there")
+    parser.add_argument("--cwd", default="prime-rl", help="with --pod: where prime-rl is installed there (default: ~/prime-rl)")
 
 
 def _fix_parser(parser: argparse.ArgumentParser) -> None:
@@ -154,14 +162,41 @@ def _lint(options: argparse.Namespace) -> int:
         tuple(options.running),
         tuple(options.beside),
     )
-    findings = lint(options.file, options.trainer, given)
+    coverage: dict[str, str] = {}
+    if options.pod:
+        findings, coverage = _lint_on_pod(options, given)
+    else:
+        findings = lint(options.file, options.trainer, given, options.component)
     if options.json:
-        emit("config-lint", findings=[finding.as_dict() for finding in findings])
+        emit("config-lint", findings=[finding.as_dict() for finding in findings], **({"coverage": coverage} if coverage else {}))
     else:
         _say(options.file, findings)
+        if coverage:
+            judged = "by" if coverage["schema"] == "trainer" else "by the schema shipped here alone, because the pod says:"
+            print(f"Judged {judged} {coverage['detail']}")
         errors = sum(finding.level == "error" for finding in findings)
         print(f"{errors} errors, {len(findings) - errors} warnings for {options.trainer}.")
     return _ends(findings)
+
+
+def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Finding], dict[str, str]]:
+    from bs4_console.cli.sessions import linked, pods
+    from bs4_console.core.preflight_config import on_pod
+
+    if options.trainer not in TOML:
+        raise UsageError("verl has no config classes that could be asked.", "Leave --pod out.")
+
+    words = shlex.split(options.launch)
+    overrides = words[words.index("@") + 2 :] if "@" in words else []
+
+    async def ask() -> tuple[list[Finding], dict[str, str]]:
+        async with linked(pods(options.pod)[0], deploy=False) as live:
+            found, answer = await on_pod(
+                live, options.file, options.trainer, component=options.component, cwd=options.cwd, given=given, overrides=overrides
+            )
+            return found, answer.coverage
+
+    return asyncio.run(ask())
 
 
 def _fix(options: argparse.Namespace) -> int:
@@ -259,13 +294,8 @@ def _estimate(options: argparse.Namespace) -> int:
     if options.json:
         emit("config-estimate", **done.as_dict())
     else:
-        for side in done.sides:
-            print(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
-            for part in side.parts:
-                print(f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}")
-            print(f"  {side.gib:8.1f} GiB  of {options.gpu_gib:g} a GPU: {'fits' if side.fits else 'DOES NOT FIT'}")
-        for note in done.notes:
-            print(note)
+        for line in done.lines(options.gpu_gib):
+            print(line)
     return 0 if done.fits else FINDING
 
 

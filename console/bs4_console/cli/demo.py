@@ -14,7 +14,7 @@ from bs4_console.core.errors import FINDING, UsageError
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", metavar="ID", help="a failure id, id/variant, or random")
     parser.add_argument(
-        "--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="which generation (default: one that can fail that way)"
+        "--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"), help="which generation (default: one that can fail that way)"
     )
     parser.add_argument("--seed", type=int, help="for --scenario random")
     parser.add_argument("--no-fix", action="store_true", help="detect and plan, but leave it broken")

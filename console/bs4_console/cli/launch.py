@@ -121,12 +121,14 @@ def _show(options: argparse.Namespace, live: PodSession, pod: Pod, view: PlanVie
         print(plan_text(view.plan, view.plan_hash))
         for line in launch.words(view, live.state, pod.price):
             print(f"  {line}")
+        for line in looked.memory if looked is not None else ():
+            print(f"  {line}")
     elif options.plan == "":
         body: dict[str, Any] = {key: view.plan.get(key) for key in ("why", "notes", "config", "resume", "moves", "typed_name")}
         checks = None if looked is None else [check.as_dict() for check in looked.preflight.checks]
         emit(
             "plan", plan_hash=view.plan_hash, expires=view.expires_t, playbook=view.playbook, run=view.run, attempt=view.attempt,
-            steps=view.plan["steps"], checks=checks, **body,
+            steps=view.plan["steps"], checks=checks, memory=None if looked is None else list(looked.memory), **body,
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""logs: print or follow the logs of a run, byte for byte from where they lie."""
+"""logs: print or follow the logs of a run, or any file of a pod, byte for byte from where they lie."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked
 from bs4_console.core.errors import Unreachable, UsageError
 from bs4_console.core.inventory import Inventory
-from bs4_console.core.session import Chunk, PodSession
+from bs4_console.core.session import Chunk, PodSession, file_stream
 
 #: How long a read waits on the pod for more, and the pause before asking again over a link that is down.
 WAIT_S, RETRY_S = 20.0, 0.5
@@ -20,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_name", metavar="RUN", nargs="?", help="the run; optional when the pod has one")
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--source", help="launcher, trainer, orchestrator, inference or env-NAME (default: trainer)", default="trainer")
+    parser.add_argument("--file", metavar="PATH", help="any file of the pod, /... or ~/...; none that may hold credentials")
     parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
     parser.add_argument("-n", "--lines", type=_count, default=50, help="how many of the last lines (default 50); 0: from the beginning")
     parser.add_argument("--json", action="store_true", help="one object a line: stream, cursor, text")
@@ -42,6 +43,10 @@ async def _logs(options: argparse.Namespace) -> int:
 
 
 async def _stream(live: PodSession, options: argparse.Namespace) -> str:
+    if options.file is not None:
+        if options.run_name is not None:
+            raise UsageError("A file belongs to no run.", "Leave out RUN, or --file.")
+        return file_stream(options.file)
     logs = [name for name in await live.streams() if name.startswith("log/")]
     runs = sorted({name.split("/")[1] for name in logs})
     run = options.run_name or (runs[0] if len(runs) == 1 else None)

@@ -33,6 +33,8 @@ COMMANDS = {
     "diagnose": "what is wrong with this log or run directory, offline",
     "playbook": "list, show, plan, run and lint playbooks",
     "config": "lint, fix, compare, migrate, make and record training configs",
+    "recover": "bring runs on to another machine when their own is lost, within stored limits",
+    "provision": "find, rent, list and end machines of Vast.ai, RunPod, Prime Intellect, Lambda and Verda",
     "completions": "a script that completes this command line in bash, zsh or fish",
     "demo": "practice pods with runs that fail in the real ways",
 }

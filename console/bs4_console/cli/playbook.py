@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     attempt = verbs.add_parser("try", help="break a practice pod that way and mend it")
     attempt.add_argument("id", nargs="?", help="which failure, or id/variant; without it, those that can be tried are listed")
     attempt.add_argument(
-        "--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="which generation (default: one that can fail that way)"
+        "--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"), help="which generation (default: one that can fail that way)"
     )
     attempt.add_argument("--no-fix", action="store_true", help="detect and plan, but leave it broken")
     do.add_argument("--confirm", metavar="RUN", help="the run's name, where the playbook asks for it")

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from bs4_console.cli import setup, sync
+from bs4_console.cli import boot_hook, setup, sync
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, pods, session, transport
 from bs4_console.core.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
@@ -43,13 +43,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     setup.configure(make)
     send = verbs.add_parser("sync", help="bring a directory of code to a pod, by rsync or SFTP; a plan first")
     sync.configure(send)
-    for verb in (add, listing, show, remove, test, imports, make, send):
+    hook = verbs.add_parser("boot-hook", help="what starts the agent again when the pod comes back: is it there, print it, put it there")
+    boot_hook.configure(hook)
+    for verb in (add, listing, show, remove, test, imports, make, send, hook):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     verbs = {
         "add": _add, "list": _list, "show": _show, "remove": _remove, "test": _test, "import": _import, "setup": _setup, "sync": sync.run,
+        "boot-hook": _boot_hook,
     }  # fmt: skip
     return verbs[options.verb](options)
 
@@ -141,6 +144,10 @@ def _print(pod: Pod, as_json: bool) -> int:
     else:
         print(f"{pod.name}: {pod.address or pod.host}" + (" (read-only)" if pod.read_only else ""))
     return 0
+
+
+def _boot_hook(options: argparse.Namespace) -> int:
+    return asyncio.run(boot_hook.run(options))
 
 
 def _setup(options: argparse.Namespace) -> int:

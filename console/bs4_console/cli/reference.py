@@ -13,9 +13,13 @@ from bs4_console.cli.main import COMMANDS, build
 SHAPES = {
     "action": "`action` (key), `state` (accepted, running, verifying, done, failed, plan-changed, busy, interrupted), `detail`, `steps` "
     "[{`title`, `command`, `state`, `detail`, `started_t`, `ended_t`}], `result`. One object a change, the last one is the end.",
+    "boot-hook": "`pod`, `hooks` [vast, runpod, cron, systemd: those that are there], `last` {`t`, `b` (boot id), `via`, `pid`} or null, "
+    "`worked` (a hook has started the agent since this boot), `told` [sentences]",
+    "boot-hook-text": "`pod`, `platform`, `text`, `where` (it goes)",
     "check": "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: value}, `incidents` [{`id`, `failure`, "
-    "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen], `checks` [{`subject`, `status`, "
-    "`text`}]}]. A PATH stands where a pod would.",
+    "`run`, `severity`, `summary`, `playbook`}], `coverage` [what could not be seen], `sights` [{`run`, `witness`, `state` "
+    "(running, stopped, gone, unknown), `detail`, `seen_t`, `looked_t`, `step`, `coverage`}], `checks` [{`subject`, `status`, `text`}]}]. "
+    "A PATH stands where a pod would.",
     "checkpoints": "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, `checkpoints` [{`step`, "
     "`complete`, `missing` {part: why}, `parts` [{`name`, `path`, `bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] "
     "oldest first, `resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and broadcasts of other steps), "
@@ -29,7 +33,8 @@ SHAPES = {
     "config-history": "`config`, `versions` [{`version`, `created`, `based_on`, `reason`, `digest`}] oldest first, "
     "`changed` (not recorded as it is)",
     "config-lint": "`findings` [{`id` (a rule of docs/configs.md, `schema`, `toml` or `yaml`), "
-    "`level` (error or warning), `line`, `message`, `fix`}]",
+    "`level` (error or warning), `line`, `message`, `fix`}]; with --pod also `coverage` {`schema` (shipped, or trainer: its own classes), "
+    "`detail` (the class, or why none was asked)}",
     "config-migrate": "`to`, `text`, `left_out` [{`key`, `reason`}], `findings` [as in config-lint, of the result]",
     "config-new": "`trainer`, `text`, `reasons`, `findings` [as in config-lint]",
     "demo": "`scenario`, `failure_id`, `trainer`, `detected_s`, `plan_hash`, `steps`, `recovered`, `recovered_s`, `steps_before`, "
@@ -43,7 +48,8 @@ SHAPES = {
     "phases": "`run`, `phase` (the one it is in, or null), `due`, `why`, `resumable` (step), `live`, `phases` [{`name`, `config`, "
     "`until`}]",
     "plan": "`plan_hash`, `expires` (wall seconds), `playbook`, `run`, `attempt`, `steps` [{`kind`, `title`, `command`, `parameters`, "
-    "`targets`, `shown`}]; of a launch `why`, `notes`, `config`, `resume`, `moves`, `typed_name` and `checks` as in preflight too",
+    "`targets`, `shown`}]; of a launch `why`, `notes`, `config`, `resume`, `moves`, `typed_name`, `checks` as in preflight and "
+    "`memory` [line] (what a GPU will have to hold, with the arithmetic) too",
     "playbook": "the playbook as it is written, and its `family`",
     "playbook-lint": "`valid` [id], `problems` [{`file`, `where`, `message`}]",
     "playbook-tries": "`tries` [{`scenario`, `failure_id`, `trainers`}]",
@@ -64,6 +70,23 @@ SHAPES = {
     "`out`, "
     "`source`, `date`}, `baselines` [{`solved`, `n`, `source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, "
     "`reason`}}]",
+    "provision-key": "`provider`, `file`",
+    "provision-machine": "`machine` [as in provision-machines], `pod` (its name in the inventory, or null), `trusted` (its key is pinned)",
+    "provision-machines": "`machines` [{`provider`, `id`, `label`, `state` (starting, running, stopped, ended, unknown), `raw_state` (the "
+    "provider's words), `host`, `port`, `user`, `price` (dollars an hour), `created_t`, `run`, `pod`, `orphan`}], `in_doubt` [{`label`, "
+    "`provider`, `run`, `why`}] (may exist), `failures` {provider: why it could not be asked}",
+    "provision-offers": "`offers` [{`provider`, `id`, `gpu`, `count`, `price` (dollars an hour, the whole machine), `disk_gb`, `region`, "
+    "`reliability`, `interruptible`, `notes` [what the price leaves out]}], cheapest first, `dearer` (how many are above --max-price), "
+    "`failures` {provider: why}",
+    "provision-plan": "`plan_hash`, `expires` (wall seconds), `run`, `want`, `offers` [in the order in which they are tried], `max_price`, "
+    "`max_spend`, `hours`, `spent` (of the run so far), `planned` (dollars), `another`, `notes`",
+    "provision-terminated": "`machine` (PROVIDER:ID), `label`",
+    "prune": "`to`, `run`, `removed` [step], `bytes`, `kept` {step: why}",
+    "prune-plan": "`to`, `run`, `plan_hash`, `remove` [{`step`, `bytes`, `complete`}], `bytes`, `kept` {step: why}",
+    "remote": "`to`, `run`, `pointer` (step, or null), `pointer_why` (it cannot be used), `steps` [{`step`, `complete`, `missing`, "
+    "`bytes`, `files`, `t` (the server's clock), `age_s`, `pointed`, `trainer`, `wandb`}], `others` [name]",
+    "restore-plan": "`pod`, `run`, `plan_hash`, `expires`, `step`, `skipped` [[step, why]] (newer ones that were passed over; step -1: the "
+    "pointer itself), `notes`, `bytes`, `missing` (bytes to fetch), `free`, `steps`, `launch` (what resumes it)",
     "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, `lineage` "
     "(what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an hour), `start`, `end`, "
     "`wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, `started_t`, `ended_t`, `source` (log, or a pod), `fields` "
@@ -71,6 +94,10 @@ SHAPES = {
     "`attempts` [{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`}], `incidents` [{`title`, "
     "`text`, `state`, `t`, `playbooks`}], "
     "`lessons`, `notes` [{`t`, `who`, `text`, `lesson`}]}",
+    "recovery": "`run`, `outcome` (watching, plan, waiting, recovering, recovered, stopped, held, finishing, finished), `sentence`, "
+    "`code`, `verdict` {`verdict` (fine, network-only, rebooted, hung, reclaimed, ended, unknown), `sentence`, "
+    "`evidence` [{`t`, `source`, `word`, `detail`}], `next_step`} or null, `plan` {`hash`, `run`, `lost`, `step`, `recovery`, "
+    "`max_price`, `most`, `bytes`, `steps_lost`, `spent_today`, `spent`, `offer`} or null. One object a look.",
     "report": "`pod`, `run`, `attempt`, `file` (where it was brought)",
     "reports": "`reports` [{`pod`, `run`, `attempt`, `t` (written, wall seconds), `bytes`, `sha256`, `missing` [what is not in it]}]",
     "run-bench": "`verdicts` [{`step`, `points`, `word` (ahead, on-track, behind, worse, standstill, measured), `advice`, `archetypes` "
@@ -80,6 +107,9 @@ SHAPES = {
     "run-note": "`run`, `text`, `lesson`, `price`",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`",
+    "sync": "`pod`, `run`, `to` (null: off), `pointer` (step), `pointed_t`, `uploaded` [step], `step` (being uploaded, or null), `sent`, "
+    "`total`, `rate` (bytes a second), `failures` (in a row), `error`, `detail`, `order` {`every`, `milestones`, `keep_remote`, "
+    "`limit_mib`, `weights`, `once`, `who`}",
     "setup-plan": "`pod`, `plan_hash`, `expires` (wall seconds), `todo` (steps that would do something), `steps` [{`kind`, `title`, "
     "`command`, `parameters`, `targets`, `shown` {`now`, `done`}}]",
     "runs-export": "`markdown`, `runs` [name]",

@@ -89,7 +89,7 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
-    return Fleet(session(pod, read_only=read_only) for pod in Inventory().list())
+    return Fleet((session(pod, read_only=read_only) for pod in Inventory().list()), outside=True)
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bs4_console.core.outside import Outside, beside_the_pod
 from bs4_console.core.state import STALE_S, PodState, RunState
+from bs4_console.core.witness import without_the_pod
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
@@ -48,6 +50,8 @@ class Verdict:
     found: Sequence[Found] = ()
     """All that was looked at, worst first, what is well included."""
     samples: Sequence[Sample] = ()
+    sights: Sequence[dict[str, Any]] = ()
+    """What W&B says of its runs, see `outside`."""
 
     def line(self) -> str:
         """`CRITICAL - pod: sentence | step=12 gpu0_util=93%`"""
@@ -65,6 +69,7 @@ class Verdict:
             "perfdata": self.perfdata,
             "incidents": list(self.incidents),
             "coverage": list(self.coverage),
+            "sights": list(self.sights),
             "checks": [{"subject": f.subject, "status": WORDS[f.level], "text": f.text} for f in self.found],
         }
 
@@ -85,15 +90,22 @@ def aggregate(verdicts: Sequence[Verdict]) -> int:
     return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
 
 
-def unreachable(pod: str, sentence: str, incidents: Sequence[dict[str, Any]] = ()) -> Verdict:
-    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is wrong with the link, see `witness`."""
-    return Verdict(pod, UNKNOWN, [sentence], incidents=incidents, found=[Found(UNKNOWN, "link", sentence)])
+def unreachable(pod: str, sentence: str, incidents: Sequence[dict[str, Any]] = (), outside: Outside | None = None) -> Verdict:
+    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is wrong with the link, see `witness`;
+    `outside`: what others know of its runs, which is told and changes nothing of the verdict."""
+    seen = outside or Outside()
+    told = [text for run, sight in seen.sights.items() if (text := without_the_pod(run, sight))]
+    found = [Found(UNKNOWN, "link", sentence), *(Found(OK, "W&B", text) for text in told)]
+    return Verdict(
+        pod, UNKNOWN, [sentence, *told], incidents=incidents, coverage=seen.coverage, found=found, sights=seen.as_list()
+    )  # fmt: skip
 
 
-def judge(pod: PodState) -> Verdict:
-    """A pod that was just read."""
+def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
+    """A pod that was just read. `outside`: what others know of its runs; where it differs from the pod it is a warning about them."""
+    seen = outside or Outside()
     opened = pod.ledger.open_incidents()
-    found = [*_incidents(pod), *_gpus(pod), *_disks(pod)]
+    found = [*_incidents(pod), *_gpus(pod), *_disks(pod), *_wandb(pod, seen)]
     for run in pod.runs.values():
         found += _run(run, any(i.run == run.name for i in opened))
     if not pod.runs:
@@ -105,7 +117,21 @@ def judge(pod: PodState) -> Verdict:
         {"id": i.id, "failure": i.failure, "run": i.run, "severity": i.severity, "summary": i.summary, "playbook": i.playbook}
         for i in opened
     ]
-    return verdict(pod.name, found, perfdata=_perfdata(pod), incidents=incidents, coverage=_coverage(pod), samples=_samples(pod))
+    coverage = [*_coverage(pod), *seen.coverage]
+    incidents += seen.incidents
+    return verdict(
+        pod.name, found, perfdata=_perfdata(pod), incidents=incidents, coverage=coverage, samples=_samples(pod), sights=seen.as_list()
+    )
+
+
+def _wandb(pod: PodState, seen: Outside) -> list[Found]:
+    """One entry a run that W&B was asked about."""
+    found = []
+    for name, sight in seen.sights.items():
+        wrong = [text for text in (beside_the_pod(pod.runs[name], sight),) if text]
+        wrong += [f"{i['summary']} Trust the pod." for i in seen.incidents if i["run"] == name and not wrong]
+        found += [Found(WARNING, f"W&B of {name}", text) for text in wrong] or [Found(OK, "W&B", sight.detail)]
+    return found
 
 
 def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
@@ -116,7 +142,7 @@ def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
 
 
 #: Said in a one-line verdict only when something is wrong with them.
-_QUIET = ("GPUs", "disks")
+_QUIET = ("GPUs", "disks", "W&B")
 
 
 def level_of(severity: str) -> int:

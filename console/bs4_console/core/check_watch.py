@@ -12,6 +12,7 @@ from bs4_console.core.check import WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.core.check_files import judge_files
 from bs4_console.core.check_transitions import Notice, Transitions
 from bs4_console.core.errors import ConsoleError
+from bs4_console.core.outside import ask
 from bs4_console.core.session import PodSession
 from bs4_console.core.witness import link_incidents
 
@@ -41,10 +42,11 @@ class WatchedPod:
             session.retry_now()
         try:
             await session.synced(self._timeout)
-            return judge(session.state)
+            return judge(session.state, await ask(session.state))
         except ConsoleError as error:
             down_s = time.monotonic() - link.since
-            return unreachable(session.state.name, str(error), link_incidents(session.state.name, error.link_state, error.message, down_s))
+            incidents = link_incidents(session.state.name, error.link_state, error.message, down_s)
+            return unreachable(session.state.name, str(error), incidents, await ask(session.state))
 
 
 class WatchedFiles:

@@ -93,7 +93,7 @@ def _standard_input(source: str | None, trainer: str | None, engine: Engine, tho
     handle: BinaryIO = sys.stdin.buffer
     if source is None or trainer is None:
         sample = handle.read(_SAMPLE)
-        wrote = by_content(sample)
+        wrote = by_content(sample, source or "")
         source, trainer = _needed(source or wrote.source, "standard input"), trainer or wrote.trainer
         handle = cast(BinaryIO, _Rejoined(sample, handle))
     return offline.log_facts(handle, "-", source, trainer, engine, thorough=thorough)
@@ -130,7 +130,7 @@ def _wrote(path: Path, handle: BinaryIO, source: str | None, trainer: str | None
     named = source or by_name(path)
     if named and trainer:
         return named, trainer
-    wrote = by_content(handle.read(_SAMPLE))
+    wrote = by_content(handle.read(_SAMPLE), named)
     if handle.seekable():
         handle.seek(0)
     return named or wrote.source, trainer or wrote.trainer
@@ -159,7 +159,7 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
     """With the logs that lie beside the run's own: the launcher's output, a saved dmesg."""
     own = {log.path.resolve() for logs in offline.directory_logs(run, generation).values() for log in logs}
-    extra = [log for log in _named(run) if log.path not in own]
+    extra = [log for log in _named(run, by_its_words=generation == "verl") if log.path not in own]
 
     def read(engine: Engine, thorough: bool) -> RunFacts:
         return offline.directory_facts(run, generation, engine, extra, thorough=thorough)
@@ -167,11 +167,18 @@ def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
     return _Subject(read, given, run)
 
 
-def _named(directory: Path) -> list[Loose]:
-    """Files directly in a directory whose names say that they are logs, and of what."""
+def _named(directory: Path, *, by_its_words: bool) -> list[Loose]:
+    """Files directly in a directory whose names say that they are logs, and of what. `by_its_words`: nobody names verl's log (it is what
+    its driver prints), so what is in it counts."""
     found = []
     for path in sorted(directory.iterdir()):
-        if path.is_file() and path.suffix in (".log", ".stdout", ".out") and (source := by_name(path)):
+        if not path.is_file() or path.suffix not in (".log", ".stdout", ".out"):
+            continue
+        source = by_name(path)
+        if not source and by_its_words:
+            with path.open("rb") as handle:
+                source = by_content(handle.read(_SAMPLE)).source
+        if source:
             found.append(Loose(source, path.name, path.resolve()))
     return found
 

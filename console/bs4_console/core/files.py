@@ -6,9 +6,11 @@ import contextlib
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from bs4_console.core.errors import RefusedError, UsageError
 from bs4_console.core.locations import private
 
 
@@ -40,3 +42,29 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def alone(lock: Path, otherwise: str) -> Iterator[None]:
+    """Hold `lock` while the block lasts; RefusedError with the sentence `otherwise` when another process does."""
+    private(lock.parent)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RefusedError(otherwise, "Wait for its end, or end it.") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def private_text(path: Path) -> str:
+    """A small file that holds secrets. UsageError when it is not there, or others can read it."""
+    try:
+        with path.open("rb") as handle:
+            if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:
+                raise UsageError(f"{path} can be read by others, and it holds secrets.", f"Run `chmod 600 {path}`.")
+            return handle.read(64 << 10).decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its name.") from error

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from bs4_console.core.outside import Lookout
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 
 
 class Fleet:
-    """Starts and stops one session a pod and tells listeners which pod changed."""
+    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also asks W&B about their runs, with this
+    machine's key."""
 
-    def __init__(self, sessions: Iterable[PodSession] = ()) -> None:
+    def __init__(self, sessions: Iterable[PodSession] = (), *, outside: bool = False) -> None:
+        self._lookout = Lookout(lambda: self.pods) if outside else None
+        self._looking: asyncio.Task[None] | None = None
         self.sessions: dict[str, PodSession] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[Callable[[PodState], None]] = []
@@ -38,8 +42,14 @@ class Fleet:
         for name, session in self.sessions.items():
             if name not in self._tasks:
                 self._tasks[name] = asyncio.create_task(session.run(), name=f"pod {name}")
+        if self._lookout is not None and self._looking is None:
+            self._looking = asyncio.create_task(self._lookout.run(), name="outside")
 
     async def stop(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+            self._looking = None
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -76,6 +76,11 @@ class Looked:
         return self.preflight.blocking
 
     @property
+    def memory(self) -> Sequence[str]:
+        """The memory that trainer and inference will need, with the arithmetic: lines to be shown beside the plan."""
+        return [] if not self.preflight.memory else ["memory of one GPU:", *(f"  {line}" for line in self.preflight.memory)]
+
+    @property
     def told(self) -> list[Check]:
         order = ("blocking", "warning", "unknown")
         return sorted((check for check in self.preflight.checks if check.state in order), key=lambda check: order.index(check.state))

@@ -9,36 +9,31 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from bs4_console.core import preflight_config, preflight_pod, preflight_run, preflight_services, preflight_stack
 from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
-from bs4_console.core.errors import ChannelLost, NotApplicableError, RemoteError
+from bs4_console.core.errors import NotApplicableError, RemoteError
+from bs4_console.core.preflight_ask import Asks, name_of, sliced
 from bs4_console.core.preflight_check import Check, State, Wanted, number
 
 __all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
 
 #: Questions for the pod's time, of which the quickest answer counts.
 _CLOCK_ASKED = 3
-_PAUSE_S = 0.1
-_AGAIN_S = 0.5
 #: A rule of the config -> the failure that another judge finds by other means.
 _TWINS = {"R24": "model-unsupported", "R11": "shared-gpu-budget", "R32": "curriculum-noop"}
 _LEVELS: Mapping[State, int] = {"ok": OK, "warning": WARNING, "blocking": CRITICAL, "unknown": UNKNOWN}
 
 
-class Asks(Protocol):
-    """A PodSession or a Channel."""
-
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
-
-
 @dataclass(frozen=True)
 class Preflight:
-    """Checks in the order in which they are read; `facts` are the agent's own answers by part (pod, run, stack, services)."""
+    """Checks in the order in which they are read; `facts` are the agent's own answers by part (pod, run, schema, stack, services)."""
 
     checks: tuple[Check, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    memory: tuple[str, ...] = ()
+    """What the run will need of a GPU, with the arithmetic, as lines to be shown beside the plan; none where only the pod was looked at."""
 
     @property
     def blocking(self) -> tuple[Check, ...]:
@@ -62,44 +57,22 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     Errors of the link as they come (a look survives a link that a session makes again); NotApplicableError when the agent is too old to be
     asked, RemoteError when the start makes no sense.
     """
-    wanted = replace(wanted, pod=_name(asks) or wanted.pod)
+    wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
     config = await _config(asks, wanted) if wanted.complete else []
-    facts = await _look(asks, wanted, timeout)
-    pod, run, stack, services = (_part(facts, name) for name in ("pod", "run", "stack", "services"))
+    facts = await sliced(asks, "look", wanted.body(), timeout)
+    pod, run, stack, services, classes = (_part(facts, name) for name in ("pod", "run", "stack", "services", "schema"))
     checks = preflight_pod.judge(pod, run, wanted)
     checks += preflight_stack.judge(stack, pod, wanted)
+    memory: list[str] = []
     if wanted.complete:
-        checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run)
+        memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)
+        checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run, classes)
         # A detector over the planned run may see what the pod's own checks have said.
         told = {check.id for check in checks if check.state in ("warning", "blocking")}
         checks += [check for check in await asyncio.to_thread(preflight_run.judge, run, wanted) if check.id not in told]
     checks += preflight_services.judge(services, run, wanted, skew)
-    return Preflight(tuple(_once(checks)), facts)
-
-
-async def _look(asks: Asks, wanted: Wanted, timeout: float) -> dict[str, Any]:
-    """The parts of the look, asked for until all are there or the time is over; the others are {"unknown": why}."""
-    deadline = time.monotonic() + timeout
-    question: dict[str, Any] = wanted.body()
-    while True:
-        try:
-            answer = await asks.query("preflight", "look", **question)
-        except ChannelLost:
-            # A session makes its link again, and the same question is the same look; of a bare channel nothing is left.
-            if not _name(asks) or time.monotonic() >= deadline:
-                raise
-            await asyncio.sleep(_AGAIN_S)
-            continue
-        facts, further = answer.get("facts"), answer.get("next")
-        found = dict(facts) if isinstance(facts, dict) else {}
-        if not isinstance(further, dict):
-            return found
-        if time.monotonic() >= deadline:
-            waiting = answer.get("waiting")
-            names = [str(name) for name in waiting] if isinstance(waiting, list) else []
-            return {**found, **{name: {"unknown": f"The pod gave no answer within {timeout:.0f} s."} for name in names}}
-        await asyncio.sleep(_PAUSE_S)
+    return Preflight(tuple(_once(checks)), facts, tuple(memory))
 
 
 async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
@@ -126,7 +99,7 @@ async def _skew(asks: Asks) -> float | None:
         except RemoteError as error:
             if error.type != "unknown-stream":
                 raise
-            pod = _name(asks) or "the pod"
+            pod = name_of(asks) or "the pod"
             raise NotApplicableError(
                 f"The agent on {pod} is older than this console and knows no preflight.",
                 f"Bring the new one: `bs4-console deploy --pod {pod}`.",
@@ -135,11 +108,6 @@ async def _skew(asks: Asks) -> float | None:
         if theirs is not None:
             measured.append((taken, theirs - (sent + taken / 2)))
     return min(measured)[1] if measured else None
-
-
-def _name(asks: Asks) -> str:
-    """What a session calls its pod; a bare channel does not know."""
-    return str(getattr(getattr(asks, "state", None), "name", ""))
 
 
 def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

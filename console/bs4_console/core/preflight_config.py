@@ -1,4 +1,4 @@
-"""Of the config: what lint says of the file as it lies on the pod, with what the pod adds to it."""
+"""Of the config: what lint says of the file as it lies on the pod, with what the pod adds to it, and what the trainer's own classes say."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_console.core.configs import classes
+from bs4_console.core.configs.document import read_toml
+from bs4_console.core.configs.findings import Finding
 from bs4_console.core.configs.lint import lint
+from bs4_console.core.configs.sizing import estimate
 from bs4_console.core.configs.view import Given
-from bs4_console.core.errors import ConsoleError
-from bs4_console.core.preflight_check import Check, Subject, Wanted, rows, said
+from bs4_console.core.errors import ConsoleError, NotApplicableError, RemoteError
+from bs4_console.core.preflight_ask import Asks, name_of, sliced
+from bs4_console.core.preflight_check import GIB, Check, Subject, Wanted, number, rows, said
 
 _CONFIG: Subject = ("config-rejected", "config")
+_CLASSES: Subject = ("schema", "the trainer's own schema")
+#: Bytes of a config that are sent to a pod: a frame's header holds 64 KiB.
+SENT = 40 * 1024
+#: Importing the classes of 2026-01 imports torch.
+CLASSES_S = 120.0
 
 
-def judge(files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None) -> list[Check]:
-    """`files`: (path on the pod, text), the config first. Empty: it could not be read, and the launch says why."""
-    if wanted.component != "rl":
-        return [said(_CONFIG, "unknown", f"Lint knows whole configs, not that of an {wanted.component} by itself.")]
+def judge(
+    files: Sequence[tuple[str, str]],
+    wanted: Wanted,
+    pod: Mapping[str, Any] | None,
+    run: Mapping[str, Any] | None,
+    own: Mapping[str, Any] | None = None,
+) -> list[Check]:
+    """`files`: (path on the pod, text), the config first. Empty: it could not be read, and the launch says why. `own`: the agent's answer
+    about the trainer's own classes."""
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
+    answer = classes.read(own)
     with tempfile.TemporaryDirectory(prefix="bs4-preflight-") as directory:
         try:
-            found = lint(_lay_out(files, Path(directory)), wanted.trainer, _given(wanted, pod or {}, run or {}))
+            place = _lay_out(files, Path(directory))
+            found = _judged(place, wanted.trainer, wanted.component, _given(wanted, pod or {}, run or {}), answer)
         except ConsoleError as error:
             return [said(_CONFIG, "blocking", error.message, error.next_step)]
     name = Path(files[0][0]).name
@@ -33,8 +50,63 @@ def judge(files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, An
         for item in found
     ]
     if not any(check.state == "blocking" for check in checks):
-        checks.insert(0, said(_CONFIG, "ok", f"{name} passes lint for {wanted.trainer} ({len(found)} warnings)."))
+        by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
+        checks.insert(0, said(_CONFIG, "ok", f"{name}: {by} finds no error for {wanted.trainer} ({len(found)} warnings)."))
+    if not answer.name:
+        checks.append(said(_CLASSES, "unknown", f"Judged by the schema that is shipped here alone: {answer.why}"))
     return checks
+
+
+def memory(files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None) -> list[str]:
+    """What trainer and inference will need of one GPU of this pod, with the arithmetic: `config estimate` for the config as it lies there.
+    Why there is none, where none can be made; nothing for a component by itself."""
+    if wanted.component != "rl" or not files:
+        return []
+    gpus = (pod or {}).get("gpus")
+    totals = [number(row.get("total")) for row in rows(gpus.get("devices"))] if isinstance(gpus, Mapping) else []
+    sizes = [total for total in totals if total]
+    if not sizes:
+        return ["Not estimated: how much memory the GPUs of this pod have is not known."]
+    size = round(min(sizes) / GIB, 1)
+    with tempfile.TemporaryDirectory(prefix="bs4-preflight-") as directory:
+        try:
+            made = estimate(_lay_out(files, Path(directory)), wanted.trainer, size)
+        except ConsoleError as error:
+            return [f"Not estimated: {error.message}"]
+    return made.lines(size)
+
+
+async def on_pod(
+    asks: Asks, file: Path, trainer: str, *, component: str, cwd: str, given: Given, overrides: Sequence[str]
+) -> tuple[list[Finding], classes.Answer]:
+    """Lint of a file of this side, and what the classes of the training environment in `cwd` on the pod say of it. UsageError when it
+    cannot be read; NotApplicableError when the agent is too old to be asked."""
+    answer = classes.read((await _asked(asks, file, trainer, component, cwd, overrides)).get("schema"))
+    return _judged(file, trainer, component, given, answer), answer
+
+
+async def _asked(asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]) -> dict[str, Any]:
+    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    files = [[str(path.resolve()), text] for path, text in ((file, document.text), *document.included)]
+    if sum(len(text.encode()) for _, text in files) > SENT:
+        return {"schema": {"unknown": f"The config is larger than {SENT // 1024} KiB, and more is not sent to a pod."}}
+    question = {"trainer": trainer, "component": component, "cwd": cwd, "files": files, "overrides": list(overrides)}
+    try:
+        return await sliced(asks, "schema", question, CLASSES_S)
+    except RemoteError as error:
+        if error.type not in ("unknown-stream", "bad-request"):
+            raise
+        pod = name_of(asks) or "the pod"
+        raise NotApplicableError(
+            f"The agent on {pod} is older than this console and cannot ask the trainer's own classes.",
+            f"Bring the new one: `bs4-console deploy --pod {pod}`; or lint without --pod.",
+        ) from None
+
+
+def _judged(file: Path, trainer: str, component: str, given: Given, answer: classes.Answer) -> list[Finding]:
+    found = lint(file, trainer, given, component)
+    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    return classes.sorted_by_line(classes.laid_over(found, answer, document))
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:

@@ -17,7 +17,7 @@ from bs4_agent.streams.cursor import Chunk, Cursor
 from bs4_agent.streams.segments import parse
 from bs4_console import __version__
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RefusedError, RemoteError, Unreachable
+from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RefusedError, RemoteError, Unreachable, UsageError
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.state import ActionView, PodState
 from bs4_console.core.together import Together
@@ -46,6 +46,8 @@ STEP_READS, SHARED_S = 4, 1.0
 NOWHERE = "0:0"
 #: Pause before asking again after a link was lost in the middle of an answer.
 LOOK_S = 0.05
+#: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
+FILE = "file/"
 #: How often the list of streams is asked for (new runs, new logs).
 LIST_S = 2.0
 
@@ -393,7 +395,7 @@ class PodSession:
     async def read_log(self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0) -> Chunk:
         """One Chunk of a log stream, kept in the mirror as well (an unfinished line only when it is whole). `seen`: as in Channel.read."""
         chunk = await (await self.connected(CONNECT_S)).read(stream, cursor, limit=limit, wait=wait, seen=seen)
-        if not chunk.repeats:
+        if not chunk.repeats and not stream.startswith(FILE):
             self.mirror.keep(stream, chunk.start, chunk.data)
             if chunk.gap:
                 self.mirror.note_gap(stream, chunk.gap)
@@ -480,6 +482,13 @@ async def _stream_names(channel: Channel) -> list[str]:
         if not isinstance(further, dict) or len(names) > STREAMS_LIMIT:
             return sorted(names)
         after = str(further.get("after"))
+
+
+def file_stream(path: str) -> str:
+    """The stream of any file of a pod; UsageError for a path that is not whole."""
+    if not path.startswith(("/", "~/")):
+        raise UsageError(f"{path!r} is no whole path of the pod.", "Begin it with / or ~/.")
+    return FILE + path
 
 
 def _place(result: dict[str, Any], key: str) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.trainers import headers, registry
-from bs4_agent.trainers.base import Event, Trainer
+from bs4_agent.trainers.base import Trainer
 
 SOURCES = ("trainer", "orchestrator", "inference", "launcher", "env", "kernel", "ssh", "sync", "wandb", "provider")
-GENERATIONS = ("prime-rl", "prime-rl-2026-01")
+GENERATIONS = ("prime-rl", "prime-rl-2026-01", "verl")
 #: Words of a file's name. Whole words only: `ranking.txt` is no rank's log.
 _NAMES = {
     "trainer": "trainer", "rank": "trainer", "train": "trainer", "orchestrator": "orchestrator", "orch": "orchestrator",
@@ -20,6 +21,8 @@ _NAMES = {
     "env": "env", "provider": "provider",
 }  # fmt: skip
 _SAMPLE = 256 * 1024
+#: Programs whose lines are known.
+_PROGRAMS = ("launcher", "trainer", "orchestrator", "inference")
 #: Kinds of event that prove nothing: torch's and CUDA's own words come in several logs, and the last words of one are shown in another.
 _SHARED = frozenset({"child-failed", "gpu-memory", "fatal", "rate-limited", "finished"})
 _SSH = re.compile(
@@ -27,6 +30,12 @@ _SSH = re.compile(
     r"|\S+: Permission denied \((publickey|password)|@ +WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED)"
 )
 _WANDB = re.compile(r"wandb: ")
+#: The client's own logs: its core's JSON, and its Python side's `[wandb_init.py:init():784]`.
+_WANDB_CORE = re.compile(r'\{"time":"[^"]{10,40}","level":"[A-Z]{4,7}(?:[+-]\d{1,2})?","msg":"')
+_WANDB_CLIENT = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8} {1,5}[\w-]{1,40}:\d{1,10} \[\w{1,60}\.py:\w{1,60}\(\):\d{1,6}\] "
+)
+_WANDB_LOGS = frozenset({"debug-internal.log", "debug-core.log"})
 _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 
@@ -42,6 +51,8 @@ def by_name(path: Path) -> str:
     """The source that a file's name tells, or ""."""
     if path.suffix == ".stdout":
         return "inference" if path.stem.endswith("inference") else _NAMES.get(path.stem, "")
+    if path.name in _WANDB_LOGS:
+        return "wandb"
     words = re.split(r"[^a-z]+", path.name.lower())
     found = {_NAMES[word] for word in words if word in _NAMES}
     if len(found) > 1 and "launcher" in found:
@@ -49,12 +60,15 @@ def by_name(path: Path) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def by_content(sample: bytes) -> Wrote:
-    """What wrote the log that begins like this; Wrote("") where two are possible."""
+def by_content(sample: bytes, named: str = "") -> Wrote:
+    """What wrote the log that begins like this; Wrote("") where two are possible. `named`: the source, where that is known and only the
+    generation is asked for."""
     raw = sample[:_SAMPLE].split(b"\n")
     texts = [line.decode("utf-8", "replace").strip("\r") for line in raw[:2000] if line.strip()]
     if not texts:
-        return Wrote("")
+        return Wrote(named)
+    if named:
+        return Wrote(named, _clear(_programs(raw[:2000], (named,)).get(named, Counter())))
     certain = {name for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb)) if test(texts)}
     programs = _programs(raw[:2000])
     if any(_SERVER.match(text) for text in texts) and "launcher" not in programs:
@@ -65,9 +79,14 @@ def by_content(sample: bytes) -> Wrote:
     if len(found) != 1:
         return Wrote("")
     source = found.pop()
-    generations = programs.get(source, Counter()).most_common(2)
+    return Wrote(source, _clear(programs.get(source, Counter())))
+
+
+def _clear(programs: Counter[str]) -> str:
+    """The generation that recognises the most lines; "" where two recognise as many."""
+    generations = programs.most_common(2)
     clear = len(generations) == 1 or (len(generations) == 2 and generations[0][1] > generations[1][1])
-    return Wrote(source, generations[0][0] if generations and clear else "")
+    return generations[0][0] if clear else ""
 
 
 def _kernel(texts: list[str]) -> bool:
@@ -84,22 +103,21 @@ def _ssh(texts: list[str]) -> bool:
 
 
 def _wandb(texts: list[str]) -> bool:
+    if any(pattern.match(texts[0]) is not None for pattern in (_WANDB_CORE, _WANDB_CLIENT)):
+        return True  # either header is the client's alone, and its logs are nobody else's
     return sum(_WANDB.match(text) is not None for text in texts) >= max(2, 0.5 * len(texts))
 
 
-def _programs(raw: list[bytes]) -> dict[str, Counter[str]]:
+def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str, Counter[str]]:
     """Sources whose own events stand in the lines, with how many each generation recognises. A grammar fits whole lines at their level, so
     one event is proof, unless two programs say the same; quoted lines are not at the beginning of a line."""
+    asked = [source for source in _PROGRAMS if source in sources]
     found: dict[str, Counter[str]] = {}
     for name in GENERATIONS:
         trainer: Trainer = registry.get(name)
         for line in raw:
-            events = [_event(trainer, source, line) for source in ("launcher", "trainer", "orchestrator", "inference")]
-            sides = [event.side for event in events if event is not None and event.kind not in _SHARED]
+            events = [trainer.event(source, trainer.parse_line(source, line[:4096])) for source in asked]
+            sides = {event.side for event in events if event is not None and event.kind not in _SHARED}
             if len(sides) == 1:
-                found.setdefault(sides[0], Counter())[name] += 1
+                found.setdefault(sides.pop(), Counter())[name] += 1
     return found
-
-
-def _event(trainer: Trainer, source: str, raw: bytes) -> Event | None:
-    return trainer.event(source, trainer.parse_line(source, raw[:4096]))

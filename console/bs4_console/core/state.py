@@ -10,6 +10,7 @@ from typing import Any
 
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_console.core.links import Links
+from bs4_console.core.witness import Sight, without_the_pod
 
 __all__ = ["ActionView", "IncidentView", "Ledger", "Link", "PlanView", "PodState", "RunState", "RunView", "StepView"]
 
@@ -17,6 +18,8 @@ __all__ = ["ActionView", "IncidentView", "Ledger", "Link", "PlanView", "PodState
 STALE_S = 5.0
 #: Steps kept in memory per run and side for the curves.
 STEP_HISTORY = 20_000
+#: Records among which the newest step is looked for: so far lines have come late.
+_LATE = 8
 #: Telemetry samples kept in memory (ten minutes at 1 Hz); older ones are read back from the mirror.
 TELEMETRY_HISTORY = 600
 
@@ -73,8 +76,13 @@ class RunState:
 
     @property
     def step(self) -> int | None:
-        """The newest finished step of the trainer (the orchestrator runs ahead of it)."""
-        return self.trainer_steps[-1]["step"] if self.trainer_steps else None
+        """The newest finished step of the trainer (the orchestrator runs ahead of it). Lines of verl come late: of the last few records of
+        an attempt the highest counts."""
+        if not self.trainer_steps:
+            return None
+        attempt = self.trainer_steps[-1].get("attempt")
+        recent = (self.trainer_steps[-n] for n in range(1, min(_LATE, len(self.trainer_steps)) + 1))
+        return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     def series(self, key: str) -> list[tuple[int, float]]:
         """(step, value) of one metric, oldest first; the last attempt to do a step wins; non-numbers are left out."""
@@ -126,6 +134,8 @@ class PodState:
     runs: dict[str, RunState] = field(default_factory=dict)
     streams: list[str] = field(default_factory=list)
     links: Links = field(default_factory=Links)
+    sights: dict[str, Sight] = field(default_factory=dict)
+    """By run, what W&B said of it at the last look (core/outside.py); empty where nobody asked."""
     progress: str = ""
     """What the connection is doing right now ("uploading the agent"), for the screen."""
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
@@ -154,6 +164,7 @@ class PodState:
         self.telemetry_seen = None
         self.runs.clear()
         self.links = Links()
+        self.sights.clear()
         self.streams = []
         self.notes.clear()
 
@@ -203,7 +214,9 @@ class PodState:
         if any(i.severity == "critical" for i in incidents):
             return 4, next(i.title for i in incidents if i.severity == "critical")
         if not self.link.up and self.link.state not in ("new", "connecting"):
-            return 3, f"{self.link.state}: {self.link.detail}" if self.link.detail else self.link.state
+            known = f"{self.link.state}: {self.link.detail}" if self.link.detail else self.link.state
+            told = next((text for run, sight in self.sights.items() if run in self.runs and (text := without_the_pod(run, sight))), "")
+            return 3, f"{known} {told}".strip()
         if incidents:
             return 2, incidents[0].title
         failed = [r for r in self.runs.values() if r.word == "failed"]

@@ -20,6 +20,7 @@ SENTENCES = {
     "set_limit": "Raise the limit of open files for the next start.",
     "probe": "Ask the inference server for one token.",
     "notify": "Write a note into the run's record.",
+    "restore_set": "Where no step is complete on the pod any more, bring the newest whole one back from the run's store.",
     "relaunch_companion": "Start the inference server again that was started beside the run, if it is gone.",
     "relaunch resumable": "Start the run again from the newest step that is complete on every side.",
     "relaunch same": "Start the run again from its newest complete step, or as before when it had written none.",

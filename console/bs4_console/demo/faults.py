@@ -37,6 +37,9 @@ COMPONENTS = (
     "env-worker",
     "torchrun",
     "rank",
+    "task-runner",
+    "ray-worker",
+    "ray-agent",
     "tail",
 )
 _TITLES = {
@@ -48,6 +51,9 @@ _TITLES = {
     "VLLM::EngineCore": "engine",
     "VLLM::Worker": "worker",
     "Verifiers::EnvWorker": "env-worker",
+    "ray::TaskRunner": "task-runner",
+    "ray::WorkerDict": "ray-worker",
+    "ray::DashboardAgent": "ray-agent",
 }
 _SCRIPTS = {"rl": "launcher", "vllm-router": "router", "inference": "inference", "orchestrator": "orchestrator", "torchrun": "torchrun"}
 _HEALTH_SECONDS = 20.0
@@ -70,6 +76,8 @@ def component(process: Process) -> str | None:
     if name in ("uv", "tail"):
         return name
     if len(words) > 1 and name.startswith("python"):
+        if "verl.trainer.main_ppo" in words:
+            return "launcher"
         return "rank" if "prime_rl.trainer.rl.train" in words and "-u" in words else _SCRIPTS.get(Path(words[1]).name)
     return None
 

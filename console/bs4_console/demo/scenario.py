@@ -11,6 +11,7 @@ from bs4_console.demo.stage import Stage
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 BOTH = (OLD, NEW)
+VERL = "verl"
 #: Finished steps before a fault; the miniature's configs checkpoint every fifth step, so one complete checkpoint is there.
 WARM_UP = 7
 #: Enough for two complete checkpoints.

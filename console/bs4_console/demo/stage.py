@@ -21,7 +21,7 @@ from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 
 #: Trainer ids of the command line -> the miniature's generations.
-GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current"}
+GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current", "verl": "verl"}
 
 
 class StageError(ConsoleError):
@@ -75,7 +75,7 @@ class Stage:
 
     async def launch(self, name: str = "demo", *, wait: bool = True, **body: Any) -> ActionView:
         """Through the console, as a person would; `preflight=False` is for starts that it would refuse."""
-        spec = {"run": name, "trainer": self.trainer, "config": "configs/rl.toml", "cwd": "prime-rl", "output_dir": "outputs"}
+        spec = {"run": name, "trainer": self.trainer, "config": "configs/rl.toml", "cwd": self.pod.project.name, "output_dir": "outputs"}
         return await self.must("launch", **{**spec, "wait": wait, **body})
 
     async def until(self, condition: Callable[[], Any], timeout: float, what: str) -> Any:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_console.core.errors import NotApplicableError, UsageError
-from bs4_console.demo.breaks import checkpoints, inference, orchestration, outside, training
+from bs4_console.demo.breaks import checkpoints, inference, orchestration, outside, training, verl
 from bs4_console.demo.scenario import Scenario
 from bs4_console.demo.scenarios import SCENARIOS
 
 TRIES: dict[str, Scenario] = {
     **SCENARIOS,
-    **{s.name: s for s in (*inference.ALL, *training.ALL, *orchestration.ALL, *checkpoints.ALL, *outside.ALL)},
+    **{s.name: s for s in (*inference.ALL, *training.ALL, *orchestration.ALL, *checkpoints.ALL, *outside.ALL, *verl.ALL)},
 }
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+_VERL_METRICS = re.compile(r"metrics\.\d+\.jsonl")
 _STEP_LINE = re.compile(rb"(?m)^(?:\[default0\]:)?(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Loss: [^\n]*\| Peak Mem")
 _CHUNK = 1 << 20
 
@@ -64,13 +65,16 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
     """Every finished trainer step of a run as (wall seconds, step), oldest first, across attempts.
 
     `generation` 2026-01: rank 0's step lines, of which each attempt keeps its own file below `torchrun/`; whole seconds, the date from
-    the file's last change. `current`: the trainer's rows in `metrics.jsonl`. What was moved to `.bs4` beside `output_dir` counts too,
+    the file's last change. `current`: the trainer's rows in `metrics.jsonl`. `verl`: the rows of each attempt's `metrics.N.jsonl`, dated
+    back from the file's last change by how long each step says that it took. What was moved to `.bs4` beside `output_dir` counts too,
     only this `run`'s part of it when that is given. `output_dir` may be the run's own directory in the current generation.
     """
     places = [output_dir, *(above / ".bs4" / run for above in (output_dir.parent, output_dir.parent.parent))]
     if generation == "2026-01":
         logs = _named(places, "stdout.log", "trainer.stdout", "rank_0.log")
         found = {(float(int(at)), step) for path in logs for at, step in _log_steps(path)}
+    elif generation == "verl":
+        found = {pair for path in _walk(places) if _VERL_METRICS.fullmatch(path.name) for pair in _verl_steps(path)}
     else:
         found = {pair for path in _named(places, "metrics.jsonl") for pair in _metric_steps(path)}
     return sorted(found)
@@ -125,6 +129,21 @@ def _metric_steps(path: Path) -> Iterator[tuple[float, int]]:
             continue  # the line being written
         if "perf/throughput" in row:
             yield float(row["time"]), int(row["step"])
+
+
+def _verl_steps(path: Path) -> Iterator[tuple[float, int]]:
+    try:
+        rows, ended = path.read_bytes().splitlines(), path.stat().st_mtime
+    except FileNotFoundError:
+        return
+    for raw in reversed(rows):
+        try:
+            row = json.loads(raw)
+        except ValueError:
+            continue  # the line being written
+        if "timing_s/step" in row["data"]:  # a validation is no step
+            yield ended, int(row["step"])
+            ended -= float(row["data"]["timing_s/step"])
 
 
 def _walk(directories: Iterable[Path]) -> Iterator[Path]:

@@ -18,9 +18,9 @@ import asyncssh
 from bs4_console.demo import bare as outside
 from bs4_console.demo.gpus import library
 from bs4_console.demo.gpus.board import Board
-from bs4_console.demo.miniature.install import install
+from bs4_console.demo.miniature.install import install, install_verl
 
-GENERATIONS = ("2026-01", "current")
+GENERATIONS = ("2026-01", "current", "verl")
 USER = "root"
 RUN_NAME = "demo"
 MODEL = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
@@ -89,12 +89,15 @@ def create(
     home = root / "home"
     if len(str(home).encode()) + _SOCKET_BELOW_HOME > _SOCKET_LIMIT:
         raise ValueError(f"{root} is too long for a unix socket below it; give the practice pod a shorter directory.")
-    project = home / "prime-rl"
+    project = home / ("verl" if generation == "verl" else "prime-rl")
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
     if not bare:
         (project / "configs").mkdir(parents=True, exist_ok=True)
-        install(project, home / ".local" / "share" / "uv", sys.executable, generation)
+        if generation == "verl":
+            install_verl(project, sys.executable)
+        else:
+            install(project, home / ".local" / "share" / "uv", sys.executable, generation)
     Board(root / "gpu").configure(n=gpus, foreign_pids=foreign_pids)
     port, api_port, env_port, hub_port, wandb_port = _free_ports(5)
     _cache_model(home / ".cache" / "huggingface")
@@ -141,6 +144,7 @@ def environment(
         "BS4_SCOPE_ROOT": str(scope_root),
         "BS4_DEV": str(workspace.root / "dev"),
         "BS4_MINIATURE_GENERATION": workspace.generation,
+        "RAY_TMPDIR": str(workspace.root / "tmp"),
         "BS4_MINIATURE_GPUS": str(workspace.root / "gpu"),
         "BS4_MINIATURE_HUB": f"127.0.0.1:{workspace.hub_port}",
         "BS4_MINIATURE_WANDB": f"127.0.0.1:{workspace.wandb_port}",
@@ -167,6 +171,8 @@ def _write_configs(directory: Path, generation: str, ports: Mapping[str, int]) -
     """`rl.toml`, the server on its own as `infer.toml`, and `rl-apart.toml` for a run that expects that server to be there."""
     rl = string.Template((_TEMPLATES / f"{generation}.rl.toml").read_text()).substitute(ports)
     (directory / "rl.toml").write_text(rl)
+    if generation == "verl":
+        return  # its rollout engine lives in its own processes
     (directory / "rl-apart.toml").write_text(rl[: rl.index(_INFERENCE_MARK)])
     infer = string.Template((_TEMPLATES / f"{generation}.infer.toml").read_text()).substitute(ports)
     (directory / "infer.toml").write_text(infer)

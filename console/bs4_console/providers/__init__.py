@@ -1,0 +1,32 @@
+"""Where machines are rented: one small adapter for each provider over its HTTP API, all with the same face (base.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+import httpx
+
+from bs4_console.core.errors import UsageError
+from bs4_console.core.notify import Secret as Secret
+from bs4_console.providers import keys
+from bs4_console.providers.base import Provider
+from bs4_console.providers.lambda_labs import Lambda
+from bs4_console.providers.prime import Prime
+from bs4_console.providers.runpod import RunPod
+from bs4_console.providers.vast import Vast
+from bs4_console.providers.verda import Verda
+
+_MAKERS: Mapping[str, Callable[..., Provider]] = {"vast": Vast, "runpod": RunPod, "prime": Prime, "lambda": Lambda, "verda": Verda}
+NAMES = tuple(_MAKERS)
+
+
+def make(
+    name: str, client: httpx.AsyncClient, *, key: tuple[Secret, ...] | None = None, environment: Mapping[str, str] = os.environ
+) -> Provider:
+    """The adapter of one provider, with the key that keys.py finds. `BS4_<NAME>_URL` names another server for it."""
+    if name not in _MAKERS:
+        raise UsageError(f"There is no provider {name!r}.", f"Choose {', '.join(NAMES)}.")
+    found = key if key is not None else keys.find(name, environment)
+    url = environment.get(f"BS4_{name.upper()}_URL")
+    return _MAKERS[name](client, found, **({"base_url": url} if url else {}))

@@ -88,23 +88,23 @@ def compiled_playbooks() -> bytes:
     return compile_all()
 
 
-def read(directory: Path) -> Bundle:
-    """A built bundle from `agent.tar.gz` and `agent.json`; ConsoleError when they are missing or do not belong together."""
+def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> Bundle:
+    """A built bundle from its two files; ConsoleError when they are missing or do not belong together."""
     try:
-        data = (directory / ARCHIVE).read_bytes()
-        described = json.loads((directory / DESCRIPTION).read_bytes())
+        data = (directory / archive).read_bytes()
+        described = json.loads((directory / description).read_bytes())
     except FileNotFoundError as error:
         raise ConsoleError(f"This installation has no agent bundle ({error.filename}).", f"Install a released wheel. {_BUILD}") from error
     if hashlib.sha256(data).hexdigest() != described["sha256"]:
-        raise ConsoleError(f"{directory / ARCHIVE} is damaged: its hash is not the one of {DESCRIPTION}.", "Install bs4-console again.")
+        raise ConsoleError(f"{directory / archive} is damaged: its hash is not the one of {description}.", "Install bs4-console again.")
     return Bundle(data, described["sha256"], described["name"], described["version"], described["build"], described["unpacked"])
 
 
-def write(bundle: Bundle, directory: Path) -> None:
-    """`agent.tar.gz` and `agent.json`, as `read` wants them."""
+def write(bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> None:
+    """The two files that `read` wants."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / ARCHIVE).write_bytes(bundle.data)
-    (directory / DESCRIPTION).write_text(json.dumps(bundle.describe(), indent=1) + "\n")
+    (directory / archive).write_bytes(bundle.data)
+    (directory / description).write_text(json.dumps(bundle.describe(), indent=1) + "\n")
 
 
 def from_checkout(root: Path, playbooks: bytes) -> Bundle:
@@ -158,14 +158,14 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def wheels(root: Path) -> list[Path]:
-    """The wheels that bundle.lock pins, from build/wheels; every one must be there, with its hash."""
+def wheels(root: Path, lock: str = LOCK) -> list[Path]:
+    """The wheels that a lock pins, from build/wheels; every one must be there, with its hash."""
     directory = root / "build" / "wheels"
     found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in sorted(directory.glob("*.whl"))}
-    wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / LOCK).read_text())
+    wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / lock).read_text())
     missing = [digest for digest in wanted if digest not in found]
     if missing:
-        raise ConsoleError(f"{len(missing)} of the {len(wanted)} wheels that agents/{LOCK} pins are not in build/wheels.", _BUILD)
+        raise ConsoleError(f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in build/wheels.", _BUILD)
     return [found[digest] for digest in wanted]
 
 

@@ -93,14 +93,18 @@ async def _install(remote: Remote, progress: Progress, bundle: Bundle, home: str
         raise
     progress("installing the agent")
     token = _token()
-    installer = zlib.compress((Path(__file__).parent / "installer.py").read_bytes(), 9)
-    start = f"import base64,zlib;exec(zlib.decompress(base64.b64decode(b{_double_quoted(base64.b64encode(installer))})))"
     about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}", "attach", "--start"]
-    pipe = await remote.start([python, "-IS", "-c", start, *about])
+    pipe = await remote.start([python, "-IS", "-c", installer(), *about])
     preamble = await _Preamble(remote, pipe, token).read()
     if preamble.ready is None:
         raise _failed(remote, preamble, bundle)
     return preamble.ready
+
+
+def installer() -> str:
+    """installer.py as one line of Python without single quotes."""
+    packed = zlib.compress((Path(__file__).parent / "installer.py").read_bytes(), 9)
+    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode(b{_double_quoted(base64.b64encode(packed))})))"
 
 
 async def _clean_up(remote: Remote, archive: str, bundle: Bundle, error: LinkError) -> None:

@@ -1,11 +1,13 @@
 """Runs on the pod, sent as `python -c`: check the uploaded archive, unpack it beside the others, switch over, clean up, attach.
 
-Arguments: token, archive, sha256, hash name, "version build", then the arguments for the agent. Python 3.10+, standard library only.
+Arguments: token, archive, sha256, hash name, "version build", then the arguments for the agent, or "library" for a bundle of libraries
+that is only put in its place. Python 3.10+, standard library only.
 Everything is made under a temporary name and renamed at the end; a failure removes it and prints `<token> failed KIND DETAIL`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import importlib.util
@@ -15,7 +17,7 @@ import shutil
 import sys
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -37,6 +39,10 @@ class Failed(Exception):
 def main(arguments: Sequence[str]) -> None:
     token, archive, sha256, name, about, *command = arguments
     try:
+        if command == ["library"]:
+            install_library(Path(archive), sha256, name, about)
+            print(f"\n{token} ready", flush=True)  # noqa: T201
+            return
         bundle = install(Path(archive), sha256, name, about)
     except Failed as failure:
         print(f"\n{token} failed {failure.kind} {failure}", flush=True)  # noqa: T201 (its output is the protocol)
@@ -50,25 +56,50 @@ def main(arguments: Sequence[str]) -> None:
 def install(archive: Path, sha256: str, name: str, about: str) -> Path:
     """The bundle's directory, complete and current. `archive` is removed in any case."""
     bundles = archive.parent
-    half = bundles / f".{name}.{os.getpid()}"
+    with _unpacked(archive, sha256, name, bundles, bundles.parent) as half:
+        bootstrap = _load(half / "bs4_agent" / "bootstrap.py")
+        _try_libraries(bootstrap, half, name)
+        previous = _put(half, bundles / name, about, bundles.parent / "current")
+        _prune(bundles, {name, previous}, bootstrap)
+    return bundles / name
+
+
+def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
+    """A bundle of pure Python below `<home>/b2/`, complete and named by `<home>/b2-current`. `archive` is removed in any case."""
+    bundles = archive.parent
+    with _unpacked(archive, sha256, name, bundles) as half:
+        previous = _put(half, bundles / name, about, bundles.parent / "b2-current", bundles.name)
+        for path in bundles.iterdir():
+            # The one before may be in use by a worker that goes on; the next bundle removes it.
+            if path.is_dir() and not path.is_symlink() and path.name not in (name, previous) and not path.name.startswith("."):
+                shutil.rmtree(path, ignore_errors=True)
+    return bundles / name
+
+
+@contextlib.contextmanager
+def _unpacked(archive: Path, sha256: str, name: str, *own: Path) -> Iterator[Path]:
+    """The archive, verified and unpacked beside its final place. Failed in the block's stead; `own`: directories that a failure leaves
+    only where something else is in them."""
+    half = archive.parent / f".{name}.{os.getpid()}"
     try:
         _verify(archive, sha256)
         _unpack(archive, half)
         _compile(half)
-        bootstrap = _load(half / "bs4_agent" / "bootstrap.py")
-        _try_libraries(bootstrap, half, name)
-        (half / "ok").write_text(f"{sys.executable}\n{name}\n{about}\n")
-        _move(half, bundles / name)
-        previous = _switch(bundles.parent / "current", name)
-        _prune(bundles, {name, previous}, bootstrap)
+        yield half
     except OSError as error:
         kind = "no-space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "error"
         raise Failed(kind, f"{error.strerror or error} ({error.filename})" if error.filename else str(error)) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
         archive.unlink(missing_ok=True)
-        _remove_empty(bundles, bundles.parent)
-    return bundles / name
+        _remove_empty(*own)
+
+
+def _put(half: Path, place: Path, about: str, current: Path, directory: str = "agent") -> str:
+    """Into its place, whole, and current from now on; what was before."""
+    (half / "ok").write_text(f"{sys.executable}\n{place.name}\n{about}\n")
+    _move(half, place)
+    return _switch(current, place.name, directory)
 
 
 def _remove_empty(*directories: Path) -> None:
@@ -164,12 +195,12 @@ def _move(half: Path, target: Path) -> None:
     half.rename(target)
 
 
-def _switch(current: Path, name: str) -> str:
+def _switch(current: Path, name: str, directory: str = "agent") -> str:
     """Point `current` to the bundle in one step; the name it pointed to before ("" for none)."""
     previous = current.readlink().name if current.is_symlink() else ""
-    link = current.with_name(f".current.{os.getpid()}")
+    link = current.with_name(f".{current.name}.{os.getpid()}")
     link.unlink(missing_ok=True)
-    link.symlink_to(Path("agent") / name)
+    link.symlink_to(Path(directory) / name)
     os.replace(link, current)
     return previous
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from textual.screen import Screen
 
 from bs4_console.core import settings
 from bs4_console.core.settings import Settings
-from bs4_console.tui import commands, pins, themes
+from bs4_console.tui import commands, memory, pins, themes
 from bs4_console.tui.alerts import Alerts, silence, silent, sound
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.going import Going
@@ -31,6 +30,8 @@ from bs4_console.tui.time_cursor import TimeCursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from textual.driver import Driver
 
     from bs4_console.core.fleet import Fleet
     from bs4_console.core.state import PodState
@@ -121,7 +122,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
         self.remote = remote()
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
-        self.call_after_refresh(gc.freeze)
+        self.call_after_refresh(memory.settle)
 
     async def on_unmount(self) -> None:
         await self.fleet.stop()
@@ -181,6 +182,13 @@ class ConsoleApp(Going, inherit_bindings=False):
 
     def do_jump(self, args: str) -> None:
         pins.jump(self, args)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's own for this platform, with a quicker Esc where that is the one for terminals."""
+        own = super().get_driver_class()
+        from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
+
+        return KeyDriver if own is LinuxDriver else own
 
     def _fresh_ink(self) -> Ink:
         return Ink(self.current_theme, colour=not self.no_color)
@@ -257,6 +265,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         command, args = commands.parse(text)
         if command is None:
             return f"There is no command {text.split()[0]!r}; Tab shows what there is, :help explains it."
+        if command.id == "open" and args:
+            command = commands.BY_ID["file"]
         if screen.place not in command.where:
             return f":{command.names[0]} works on {', '.join(sorted(command.where))}."
         if complaint := self.lacks(command, screen):

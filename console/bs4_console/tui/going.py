@@ -8,6 +8,7 @@ from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
 from bs4_console.core.errors import ConsoleError
+from bs4_console.core.session import file_stream
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.messages import MessagesScreen
@@ -15,6 +16,7 @@ from bs4_console.tui.telling import Telling
 
 if TYPE_CHECKING:
     from bs4_console.core.fleet import Fleet
+    from bs4_console.core.session import PodSession
     from bs4_console.core.state import PodState, RunState
 
 
@@ -94,6 +96,23 @@ class Going(Telling):
         if subject.pod and subject.run:
             self.open_logs(subject.pod, subject.run.name, args or None)
 
+    def do_notes(self, args: str) -> None:
+        from bs4_console.tui.screens.notes import NotesScreen
+
+        subject = self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        if subject.pod is not None and subject.run is not None:
+            self.push_screen(NotesScreen(subject.pod, subject.run))
+
+    def do_file(self, args: str) -> None:
+        screen = self.screen
+        if not isinstance(screen, ConsoleScreen):
+            return
+        pod = screen.subject().pod
+        if not args:
+            screen.do_command("file ")
+        elif pod is not None:
+            self.open_file(pod, args)
+
     def do_incident(self, args: str) -> None:
         if isinstance(self.screen, ConsoleScreen):
             self.open_incident(self.screen.subject(), args)
@@ -118,6 +137,18 @@ class Going(Telling):
             self.say(f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.", severity="warning")
             return
         self.push_screen(LogScreen(pod, run, source, at))
+
+    def open_file(self, pod: PodState, path: str) -> None:
+        """The pod says first whether it may be opened; what it says against it becomes a message."""
+        session = self.fleet.sessions.get(pod.name)
+        if session is not None:
+            self.spawn(f"file on {pod.name}", self._open_file(session, pod, path))
+
+    async def _open_file(self, session: PodSession, pod: PodState, path: str) -> None:
+        from bs4_console.tui.screens.log import FileScreen
+
+        await session.query(file_stream(path), "stat")
+        self.push_screen(FileScreen(pod, path))
 
     def open_incident(self, subject: Subject, failure: str = "") -> None:
         from bs4_console.tui.screens.incident import IncidentScreen

@@ -87,6 +87,8 @@ def _open(app: ConsoleApp, pin: Mapping[str, str], pod: PodState | None, run: Ru
     elif place == commands.LOG and run is not None:
         source = pin.get("source", "")
         app.open_logs(pod, run.name, source if f"log/{run.name}/{source}" in pod.streams else None)
+    elif place == commands.LOG and pin.get("source", "").startswith(("/", "~/")):
+        app.open_file(pod, pin["source"])
     elif place in (commands.RUN, commands.INCIDENT) and run is not None:
         app.open_run(pod, run)
     elif place == commands.POD:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.actions import Actions
+from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import guard as module
 from bs4_agent.checkpoints.guard import Guard

@@ -128,3 +128,29 @@ def test_the_names_of_an_attempt_are_written_once_and_found_by_the_next(tmp_path
     second.mkdir()
     assert around.lineage(first, {"orchestrator.lora_name": "a"}) == ({"lora_name": "a"}, None)
     assert around.lineage(second, {"orchestrator.lora_name": "b"}) == ({"lora_name": "b"}, {"lora_name": "a"})
+
+
+def test_the_newest_local_wandb_run_says_how_far_it_came(spec: LaunchSpec) -> None:
+    layout = registry.get(spec.trainer).layout(spec)
+    for name in ("offline-run-20261118_100000-a", "offline-run-20261120_100000-b"):
+        files = spec.output_dir / "wandb" / name / "files"
+        files.mkdir(parents=True)
+        (files / "wandb-summary.json").write_text('{"_step": 7}')
+    assert {one.id: one.step for one in around.wandb_directories(spec, layout)} == {"a": None, "b": 7}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "count"),
+    [
+        ("kubepods/pod1/memory.events", "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n", 2),
+        ("memory.events", "oom_kill 5\n", 5),
+        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
+        ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n", None),
+    ],
+)
+def test_how_often_the_kernel_killed_in_our_group(tmp_path: Path, path: str, text: str, count: int | None) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text("1:name=systemd:/x\n0::/kubepods/pod1\n")
+    (tmp_path / "cgroup" / path).parent.mkdir(parents=True)
+    (tmp_path / "cgroup" / path).write_text(text)
+    assert around.oom_kills(tmp_path / "proc", tmp_path / "cgroup") == count

@@ -113,3 +113,15 @@ def test_readings_that_are_too_old_are_unknown(runs: Runs, monkeypatch: pytest.M
     collector.round()
     monkeypatch.setattr(collect, "STALE_S", -1.0)
     assert collector.disks() == (None, None)
+
+
+def test_when_the_kernel_killed_in_our_group(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = iter([4, 4, 5, 5, None])
+    monkeypatch.setattr("bs4_agent.detect.around.oom_kills", lambda: next(counts))
+    collector = Collector(runs)
+    assert collector.oom_kills() == (0, None)
+    kills, at = collector.oom_kills()
+    assert kills == 1
+    assert at is not None
+    assert collector.oom_kills() == (1, at), "it is when it grew, not when it was looked at"
+    assert collector.oom_kills() == (None, at)

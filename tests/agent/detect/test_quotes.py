@@ -50,6 +50,34 @@ def test_who_announces_nothing_or_reports_a_failure_is_believed(header):
     assert fires(header + TRACEBACK + STEP)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["```", "```text", "   ```python", "~~~", "<|im_start|>user", "<tool_response>", "<think>", "User: what does this mean?", "Assistant:",
+     "<|start_header_id|>user"],
+)  # fmt: skip
+def test_what_shows_by_its_own_lines_that_it_is_a_transcript_is_one(line):
+    """Below a header that announces nothing."""
+    header = "12:00:01    INFO Rollout 7 done\n"
+    assert not fires(header + f"{line}\n" + TRACEBACK + STEP)
+    assert not fires(header + "So be it.\n" + TRACEBACK[:10] + f"\n{line}\n" + "and\n" * 50 + TRACEBACK + "```\n" + STEP)
+    assert not fires(header + "x\n" + f"{line}\n" + TRACEBACK + "y\n" + f"{line}\n" + TRACEBACK + STEP)
+    assert fires(header + f"{line}\n" + TRACEBACK), "who dies after it was not quoting"
+    assert fires(header + f"{line}\n" + TRACEBACK + "12:00:09   ERROR Fatal error in run_orchestrator\n")
+    assert fires(header + f"{line}\n" + STEP + TRACEBACK + STEP), "a mark counts for its own record only"
+    assert fires("12:00:01   ERROR Rollout 7 failed\n" + f"{line}\n" + TRACEBACK + STEP), "a record that reports a failure is believed"
+    assert fires(header + TRACEBACK + f"{line}\n" + STEP), "what stands above the mark is no part of it"
+
+
+def test_a_mark_in_the_header_itself():
+    assert not fires("12:00:01    INFO Rollout 7 <|im_start|>user\n" + TRACEBACK + STEP)
+
+
+@pytest.mark.parametrize("above", ["Exception in thread Thread-3 (pull):\n", "Task exception was never retrieved\n", ""])
+def test_the_limit_a_bare_traceback_below_a_line_that_announces_nothing_is_believed(above):
+    """It may be quoted, and a thread that dies while the others go on looks the same: docs/check.md says so."""
+    assert fires("12:00:01    INFO Rollout 7 done\n" + above + TRACEBACK + STEP)
+
+
 def test_an_evaluations_figures_announce_nothing():
     assert fires("12:00:01 SUCCESS Evaluated aime in 3.4s (Avg@4=0.31, Completion Length: 1200.50)\n" + TRACEBACK + STEP)
 

@@ -181,10 +181,11 @@ def _cases(source):
         yield from [f"{clock}    INFO Train batch 7/128 (5.0%) (+3 buffered); 4 inflight episodes"] * (number % 4)
 
 
-@pytest.mark.parametrize("source", ["orchestrator", "trainer", "inference"])
-def test_the_shortcut_finds_the_same_where_everything_fails(shipped, source):
-    """Dense: nearly every line is a failure or a near miss, and steps end between them what can end; in small blocks, counted to three."""
-    data = "\n".join(_cases(source)).encode()
+@pytest.mark.parametrize(("source", "errors"), [("orchestrator", "strict"), ("orchestrator", "ignore"), ("trainer", ""), ("inference", "")])
+def test_the_shortcut_finds_the_same_where_everything_fails(shipped, source, errors):
+    """Dense: nearly every line is a failure or a near miss, and steps end between them what can end; in small blocks, counted to three.
+    Also in pure ASCII, which is looked through without another copy of each line."""
+    data = "\n".join(_cases(source)).encode("ascii" if errors == "ignore" else "utf-8", errors or "strict")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bs4_agent.detect.reading._BLOCK", 20_000)
         patch.setattr("bs4_agent.detect.reading._IDLE", 100)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bs4_agent.detect.shapes import Shapes
 from bs4_agent.detect.sieve import Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.trainers import registry
@@ -31,8 +32,13 @@ HEADS = st.sampled_from(
 
 
 def _seen(pattern: str, raw: bytes) -> bool:
-    sieve = Sieve([("key", literals(pattern), relaxed(pattern))])
-    return sieve.next_line(raw, 0) < len(raw)
+    """Whether the line is worth it. The quicker ways may only find more: one escaped character is to them like another."""
+    known = [("key", literals(pattern), relaxed(pattern))]
+    others = [(f"other {number}", [f"no such word {number}"], "") for number in range(20)]
+    ways = [Sieve(known), Sieve([*known, *others]), Sieve(known, shapes=True)]
+    few, many, shapes = (sieve.next_line(raw, 0) < len(raw) for sieve in ways)
+    assert not many or (few and shapes)
+    return many
 
 
 def _matches(pattern: str, source: str, raw: bytes) -> bool:
@@ -93,3 +99,32 @@ def test_every_shipped_pattern_can_be_looked_for_in_bytes():
     assert not loose, "these would take every line apart that holds one of their words"
     for pattern in patterns:
         re.compile(relaxed(pattern).encode("ascii"))
+
+
+LINES = st.lists(
+    st.lists(st.sampled_from(["Xid 79", "Xid 1", "79", "errno 28", "Errno 28", "12", "0", " ", "x", "\\u0041", "step 7"]), max_size=4).map(
+        "".join
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LINES, LINES, st.integers(0, 40), st.integers(0, 40))
+def test_every_way_of_looking_finds_the_same_lines(first, second, start, back):
+    """Also where digits are part of a word, in block after block, and when somebody asks again from further up."""
+    needs = [("xid", ["Xid 79"], r"Xid 79"), ("errno", ["(?i)errno 28"], r"[eE]rrno 28")]
+    ways = [Sieve(needs), Sieve(needs, shapes=True), Sieve([needs[0]]), Sieve([needs[0]], shapes=True)]
+    for lines in (first, second):
+        raw = "\n".join(lines).encode()
+        begins = [0, *(at + 1 for at, byte in enumerate(raw) if byte == 10)]
+        for place in (begins[min(start, len(begins) - 1)], begins[min(back, len(begins) - 1)]):
+            found = [sieve.next_line(raw, place) for sieve in ways]
+            assert found[0] == found[1]
+            assert found[2] == found[3]
+
+
+def test_a_shape_whose_digits_are_another_words_is_still_seen():
+    shapes = Shapes(["Xid 79"])
+    assert shapes.starts(b"Xid 13\nXid 79\nnothing 1\nXid 7\n") == [0, 7]
+    assert shapes.starts(b"nothing 2\nXid 79") == [10]

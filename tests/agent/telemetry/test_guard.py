@@ -80,9 +80,10 @@ def test_a_thread_that_died_is_told(until: Callable[..., None]) -> None:
 def test_background_keeps_its_pace(until: Callable[..., None]) -> None:
     times: list[float] = []
     background = Background("test", lambda: times.append(time.monotonic()), 0.05)
-    until(lambda: len(times) >= 8)
+    until(lambda: len(times) >= 20)
     assert background.stop()
-    assert times[7] - times[0] == pytest.approx(0.35, abs=0.1)
+    # Seven turns take 0.35 s; a busy machine may be late for some, never early.
+    assert min(later - earlier for earlier, later in zip(times, times[7:], strict=False)) == pytest.approx(0.35, abs=0.1)
 
 
 def test_the_xid_of_a_gpu_that_hangs_is_told_while_it_hangs(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:

@@ -9,6 +9,9 @@ SHARED = Path(__file__).resolve().parents[3] / "../shared"
 CORPUS = SHARED / "corpus/prime-rl-samples"
 SCHEMAS = SHARED / "reference/schemas"
 
+#: The generations whose lines stand here; verl's are in test_verl_lines.py.
+PRIME_RL = ("prime-rl-2026-01", "prime-rl")
+
 #: (source, level, message) -> (kind, step, values); None for a line without a meaning of its own.
 Meaning = tuple[str, int | None, dict[str, Any]] | None
 

@@ -11,6 +11,7 @@ from bs4_agent.errors import AgentError, NotApplicable
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import BadConfig, parse_arguments
+from tests.agent.trainers.samples import PRIME_RL
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 
@@ -53,7 +54,7 @@ def test_step_0_does_not_exist_in_the_current_generation(tmp_path: Path) -> None
         command(tmp_path, NEW, resume=0)
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 @pytest.mark.parametrize("toml", ["[ckpt]\ninterval = 7", "[trainer.ckpt]\ninterval = 7\n[orchestrator.ckpt]\ninterval = 7"])
 def test_the_configs_own_interval_stands(tmp_path: Path, trainer: str, toml: str) -> None:
     words = command(tmp_path, trainer, toml)
@@ -61,19 +62,19 @@ def test_the_configs_own_interval_stands(tmp_path: Path, trainer: str, toml: str
     assert "--ckpt.interval" not in words
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_an_option_for_the_interval_stands_too(tmp_path: Path, trainer: str) -> None:
     words = command(tmp_path, trainer, "", "--ckpt.interval", "3")
     assert words.count("--ckpt.interval") == 1
     assert words[words.index("--ckpt.interval") + 1] == "3"
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_a_table_without_an_interval_would_save_the_last_step_only(tmp_path: Path, trainer: str) -> None:
     assert "--ckpt.interval" in command(tmp_path, trainer, "[ckpt]\nkeep_last = 2")
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_checkpointing_is_switched_on_once_and_a_no_is_a_no(tmp_path: Path, trainer: str) -> None:
     assert command(tmp_path, trainer, "", "--ckpt").count("--ckpt") == 1
     words = command(tmp_path, trainer, "", "--no-ckpt")
@@ -82,12 +83,12 @@ def test_checkpointing_is_switched_on_once_and_a_no_is_a_no(tmp_path: Path, trai
     assert "--ckpt.interval" not in command(tmp_path, trainer, "[ckpt]\ninterval = 0")
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_the_trainer_is_never_told_to_delete(tmp_path: Path, trainer: str) -> None:
     assert not [word for word in command(tmp_path, trainer) if "keep" in word]
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_output_dir_is_the_specs_and_stands_apart_from_its_option(tmp_path: Path, trainer: str) -> None:
     """2026-01 turns every `_` of `--output-dir=a_b` into `-`."""
     words = command(tmp_path, trainer, 'output_dir = "elsewhere"', "--output-dir", "third", "--max-steps", "5")
@@ -151,7 +152,7 @@ def test_what_is_not_launched_from_here(tmp_path: Path, toml: str, error: type[A
         command(tmp_path, NEW, toml)
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_bad_configs_end_in_one_sentence_with_the_next_thing_to_do(tmp_path: Path, trainer: str) -> None:
     start = spec(tmp_path, trainer)
     cases = {"missing": "name a file that exists", "broken": "correct that line", "latin": "save it as UTF-8", "": "config named"}
@@ -172,7 +173,7 @@ def test_files_per_component_stay_among_the_options(tmp_path: Path) -> None:
     assert registry.get(OLD).resume_requested(dataclasses.replace(start, resume=None)) == 4
 
 
-@pytest.mark.parametrize("trainer", registry.ids())
+@pytest.mark.parametrize("trainer", PRIME_RL)
 def test_a_component_that_runs_apart_has_its_own_words(tmp_path: Path, trainer: str) -> None:
     words = ("uv", "run", "inference", "@", "i.toml")
     start = LaunchSpec("server", trainer, Path("i.toml"), tmp_path, tmp_path, component="inference", argv=words)

@@ -14,11 +14,11 @@ from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.launcher import generation
 from bs4_agent.trainers.settings import of
-from tests.agent.trainers.samples import SCHEMAS
+from tests.agent.trainers.samples import PRIME_RL, SCHEMAS
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 SCHEMA_FILES = {"prime-rl-2026-01": "prime-rl-2026-01.json", "prime-rl": "prime-rl-current.json"}
-EXAMPLES = [(trainer, path) for trainer in registry.ids() for path in sorted((CONFIGS / trainer).glob("*.toml"))]
+EXAMPLES = [(trainer, path) for trainer in PRIME_RL for path in sorted((CONFIGS / trainer).glob("*.toml"))]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -30,7 +30,8 @@ def start(trainer: str, path: Path) -> LaunchSpec:
 
 
 def test_every_generation_has_an_example_and_a_stack() -> None:
-    assert {trainer for trainer, _ in EXAMPLES} == set(registry.ids()) == set(load(CONFIGS / "stacks.toml"))
+    """verl runs in images of its own: no stack of it is set up from here, and its example is looked at in test_verl_command.py."""
+    assert {trainer for trainer, _ in EXAMPLES} == set(registry.ids()) - {"verl"} == set(load(CONFIGS / "stacks.toml"))
 
 
 @pytest.mark.parametrize(("trainer", "path"), EXAMPLES)

@@ -183,8 +183,8 @@ def test_metrics_file(tmp_path: Path) -> None:
 
 
 def test_unknown_trainer() -> None:
-    with pytest.raises(Exception, match="choose one of prime-rl-2026-01, prime-rl"):
-        registry.get("verl")
+    with pytest.raises(Exception, match="choose one of prime-rl-2026-01, prime-rl, verl"):
+        registry.get("trl")
 
 
 def test_a_server_apart_has_no_logs_of_a_run(tmp_path: Path) -> None:

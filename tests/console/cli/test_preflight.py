@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.console.cli.conftest import Console, Practice
 
 STATES = {"ok", "warning", "blocking", "unknown"}
@@ -40,3 +42,20 @@ def test_a_pod_that_cannot_be_reached_is_unknown(console: Console, trained: Prac
     done = console("preflight", "--pod", "gone")
     assert (done.code, done.out) == (3, "")
     assert "refuses connections" in done.sentence
+
+
+def test_lint_asks_the_trainers_own_classes_on_the_pod(trained: Practice, tmp_path: Path) -> None:
+    """What the installed trainer refuses is refused with its line; the run that trains there notices nothing."""
+    file = tmp_path / "mine.toml"
+    file.write_text(trained.pod.config_path.read_text().replace("[orchestrator]", "[orchestrator]\nno_such_key = 1", 1))
+    line = file.read_text().split("\n").index("no_such_key = 1") + 1
+    told = trained("config", "lint", str(file), "--trainer", trained.trainer, "--pod", "pod-a", "--json", timeout=180).json
+    assert told["coverage"]["schema"] == "trainer"
+    assert told["coverage"]["detail"].endswith("RLConfig")
+    assert line in [item["line"] for item in told["findings"] if item["level"] == "error"]
+    alone = trained(
+        "config", "lint", str(file), "--trainer", trained.trainer, "--pod", "pod-a", "--component", "eval", "--json", timeout=180
+    )
+    assert alone.json["coverage"]["schema"] == "shipped"
+    assert "cannot be imported" in alone.json["coverage"]["detail"]
+    assert not (trained.pod.project / "outputs" / ".pydantic_config").exists()

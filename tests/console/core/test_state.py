@@ -23,7 +23,7 @@ STOP = {"type": "action", "event": "accepted", "action": "K", "kind": "stop", "r
 
 
 def step(number: int, side: str = "trainer", **fields: Any) -> dict[str, Any]:
-    return {"t": time.time(), "m": 1.0, "b": "boot", "attempt": 1, "side": side, "step": number, **fields}
+    return {"t": time.time(), "m": 1.0, "b": "boot", "attempt": 1, "side": side, "step": number} | fields
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_a_half_record_is_taken_in_not_at_all() -> None:
 
 def test_series_take_the_last_attempt_at_a_step_and_leave_out_what_is_no_number() -> None:
     state = pod(STARTED)
-    for number, loss in ((1, 0.5), (2, "nan"), (3, 0.3), (2, 0.4)):
-        state.apply_step("r", step(number, loss=loss, time_s=2.0))
+    for number, loss, attempt in ((1, 0.5, 1), (2, "nan", 1), (3, 0.3, 1), (2, 0.4, 2)):
+        state.apply_step("r", step(number, loss=loss, time_s=2.0, attempt=attempt))
     state.apply_step("r", step(9, "orchestrator", reward=0.7))
     run = state.runs["r"]
     assert run.series("loss") == [(1, 0.5), (2, 0.4), (3, 0.3)]

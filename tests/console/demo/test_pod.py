@@ -130,8 +130,8 @@ async def test_run_as_a_module_it_prints_its_address(short_dir: Path) -> None:
 async def test_bad_places_are_refused_with_a_sentence(tmp_path: Path, short_dir: Path) -> None:
     with pytest.raises(ValueError, match="too long for a unix socket"):
         await pod.start("x", "current", tmp_path / ("long" * 30))
-    with pytest.raises(ValueError, match="Unknown trainer generation 'verl'"):
-        await pod.start("x", "verl", short_dir)
+    with pytest.raises(ValueError, match="Unknown trainer generation 'trl'"):
+        await pod.start("x", "trl", short_dir)
 
 
 async def test_a_decoy_looks_exactly_like_the_real_thing(start: Start) -> None:

@@ -658,6 +658,16 @@ def everything() -> list[RecordedSession]:
     return [healthy(), desync(), unreachable(), stale_gpus(), finished(), idle(), connecting()]
 
 
+def with_a_file() -> RecordedSession:
+    """healthy(), and a file beside the run's logs that a person opens by its path."""
+    session = healthy()
+    lines = [
+        f"{n // 60:02}:{n % 60:02}:00 {'WARNING' if n % 9 == 4 else 'INFO':>7} judge answered {n % 13} of 16 prompts" for n in range(180)
+    ]
+    session.logs["file/~/judge/server.log"] = bytearray("".join(f"{line}\n" for line in lines).encode())
+    return session
+
+
 def nothing() -> list[RecordedSession]:
     """A console without pods."""
     return []

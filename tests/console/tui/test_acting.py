@@ -125,6 +125,29 @@ async def test_a_note_is_written_and_shown() -> None:
         assert len(session.submitted) == 1
 
 
+async def test_the_notes_of_a_run_are_a_page_on_which_one_writes_more() -> None:
+    session = fixtures.noted()
+
+    def journalled(key: str, kind: str, body: dict[str, Any]) -> None:
+        fixtures.journal(session.state, kind, 0, run=body["run"], text=body["text"], who="alice@laptop")
+
+    session.on_submit = journalled
+    app = open_app(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        host = "\n".join(text_of(line) for line in app.screen.query_one("#host", Panel).lines)
+        assert "✎ reward plateau since step 150" in host, "the newest note stands on the run's screen"
+        await drive(pilot, [session], ("A", "e"))
+        app.screen.prompt.field.insert_text_at_cursor("eval set swapped back")  # type: ignore[attr-defined]
+        await drive(pilot, [session], ("enter",))
+        assert session.submitted == [("note", {"run": "code-14b", "text": "eval set swapped back"})]
+        page = [text_of(line).strip() for line in app.screen.query_one("#text", Panel).lines]
+        texts = [line for line in page if line.startswith(("eval set", "reward", "halved"))]
+        assert [text.split()[0] for text in texts] == ["eval", "reward", "halved"], "the newest first"
+        await drive(pilot, [session], ("escape",))
+        assert type(app.screen).__name__ == "RunScreen"
+
+
 async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
     session = fixtures.desync()
 

@@ -349,3 +349,29 @@ async def test_ordinary_scenes_draw_without_a_fault() -> None:
             assert not [said for said in app.messages if said.severity == "error"]
             rows = getattr(app.screen, "table", None) and app.screen.table.rows  # type: ignore[attr-defined]
             assert not [row for row in rows or [] if "unreadable" in row.text]
+
+
+@pytest.mark.parametrize(("key", "says"), [("question_mark", "ON THIS SCREEN"), ("l", "following"), ("U", "MEMORY")])
+async def test_a_screen_that_opens_is_painted_with_what_it_shows_and_not_empty_before(
+    key: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted: list[tuple[str, str]] = []
+    display = ConsoleApp._display
+
+    def seen(self: ConsoleApp, screen: Any, update: Any) -> None:
+        if update is not None:
+            painted.append((type(screen).__name__, update.render_segments(self.console)))
+        display(self, screen, update)
+
+    monkeypatch.setattr(ConsoleApp, "_display", seen)
+    session = fixtures.healthy()
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert "code-14b" in painted[0][1], "the first paint of all"
+        await settle(pilot)
+        await pilot.press(key)
+        await settle(pilot)
+        name = type(app.screen).__name__
+        assert name != "FleetScreen"
+        first = next(text for screen, text in painted if screen == name)
+        assert says in first

@@ -18,8 +18,9 @@ from bs4_console.tui.screens.gpus import GpusScreen
 from bs4_console.tui.screens.help import HelpScreen
 from bs4_console.tui.screens.incident import IncidentScreen
 from bs4_console.tui.screens.journal import JournalScreen
-from bs4_console.tui.screens.log import LogScreen
+from bs4_console.tui.screens.log import FileScreen, LogScreen
 from bs4_console.tui.screens.messages import MessagesScreen
+from bs4_console.tui.screens.notes import NotesScreen
 from bs4_console.tui.screens.pod import PodScreen
 from bs4_console.tui.screens.run import RunScreen
 from tests.console.tui import fixtures
@@ -35,6 +36,7 @@ SCREENS: tuple[type[ConsoleScreen], ...] = (
     MessagesScreen,
     JournalScreen,
     GpusScreen,
+    NotesScreen,
 )
 DOC = Path(__file__).resolve().parents[3] / "docs" / "commands.md"
 
@@ -118,6 +120,8 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     "next-incident": ("two_incidents", ("i",), ("right_square_bracket",), lambda app: app.screen.incident.failure == "disk-near-full"),
     "previous-incident": ("two_incidents", ("i",), ("left_square_bracket",), lambda app: app.screen.incident.failure == "disk-near-full"),
     "logs": ("healthy", (), ("l",), _is(LogScreen)),
+    "notes": ("noted", (), ("A",), lambda app: type(app.screen).__name__ == "NotesScreen"),
+    "file": ("with_a_file", (), (":open ~/judge/server.log",), _is(FileScreen)),
     "follow": ("healthy", ("l",), ("space",), lambda app: not app.screen.pane.view.following),
     "filter": ("healthy", ("l",), ("/Reward",), lambda app: len(app.screen.pane.view.lens) == 187),
     "find": ("healthy", ("l",), (":find Step 12 ", "enter"), lambda app: app.screen.pane.view.find_text == "Step 12"),

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from pytest_textual_snapshot import SVGImageExtension  # type: ignore[import-untyped]
 
+from bs4_console.tui.app import ConsoleApp
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive, until
 from tests.console.tui.scenes import SCENES, SIZES, THEMES, Scene, lead, opened, screen_classes, still
+from tests.console.tui.test_launch import looked, planned  # noqa: F401
 
 SMALL, MIDDLE, LARGE = SIZES
 
@@ -99,6 +103,22 @@ async def test_moment(name: str, pods: str, size: tuple[int, int], keys: tuple[s
     async with app.run_test(size=size) as pilot:
         await lead(pilot, sessions, keys)
         assert same(f"{size[0]}x{size[1]}", app.export_screenshot(title=name, simplify=True)) == ""
+
+
+async def test_the_plan_of_a_launch(looked: object, same: Callable[[str, str], str]) -> None:  # noqa: F811
+    """The form with the exact command, what is moved aside, and the name that has to be typed."""
+    session = fixtures.desync()
+    planned(session, typed=True)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    wrong = []
+    async with app.run_test(size=SMALL) as pilot:
+        await drive(pilot, [session], (":launch configs/math.toml again-1", "enter"))
+        await until(pilot, lambda: getattr(app.screen, "plan", None) is not None)
+        for size in (SMALL, MIDDLE):
+            await pilot.resize_terminal(*size)
+            await still(pilot)
+            wrong.append(same(f"{size[0]}x{size[1]}", app.export_screenshot(title="launch-plan", simplify=True)))
+    assert not [one for one in wrong if one]
 
 
 @pytest.mark.parametrize("theme", ["bs4-safe", "bs4-safe-light"])

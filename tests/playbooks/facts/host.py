@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bs4_agent.detect.facts import Facts
 from bs4_agent.detect.surroundings import ProcessFacts
-from tests.agent.facts import identity
+from tests.agent.facts import NOW, identity, member
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import around, look, run
 
@@ -36,3 +38,33 @@ def as_it_should_be() -> Facts:
 @negative("fd-limit-low")
 def a_process_that_cannot_be_inspected() -> Facts:
     return limits(None, None)
+
+
+def killed(when: float | None, *, alive: bool = False, **changes: Any) -> Facts:
+    members = [member(10, "launcher"), member(14, "rank", alive=alive)]
+    return look(run(members=members, **changes), oom_kills=None if when is None else 1, oom_kill_m=when)
+
+
+@positive("host-oom-kill")
+def the_containers_count_grew_and_a_rank_is_gone() -> Facts:
+    return killed(NOW - 2)
+
+
+@negative("host-oom-kill")
+def the_kernel_killed_something_else() -> Facts:
+    return killed(NOW - 2, alive=True)
+
+
+@negative("host-oom-kill")
+def it_killed_before_this_attempt() -> Facts:
+    return killed(NOW - 500)
+
+
+@negative("host-oom-kill")
+def nobody_counts() -> Facts:
+    return killed(None)
+
+
+@negative("host-oom-kill")
+def we_stopped_the_run() -> Facts:
+    return killed(NOW - 2, stop_requested=True)

@@ -62,6 +62,18 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
     return found("fd-limit-low", run, text, evidence, "limit:nofile")
 
 
+def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """The kernel killed in our control group during this attempt, and a process of it is gone: told where the kernel log is hidden."""
+    at = facts.oom_kill_m
+    gone = [m for m in run.members if not m.alive and m.component is not None]
+    if at is None or at < run.started_m or not gone or quiet(run):
+        return []
+    evidence = [told("process", f"memory.events: oom_kill has grown, {facts.oom_kills} in all since the agent began to look")]
+    evidence += [process_evidence(m.identity, f"{m.component} is gone") for m in gone[:4]]
+    text = f"The kernel killed for memory in this container, and {gone[0].component} is gone."
+    return found("host-oom-kill", run, text, evidence, "memory.events:oom_kill")
+
+
 def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Trainer and orchestrator write to one W&B run without its shared mode, which is made for that."""
     processes = [p for p in (run.around.processes if run.around is not None else None) or () if p.wandb_id is not None and not p.shared]
@@ -90,7 +102,7 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
     waiting = [d for d in local if d.offline and not d.synced and d.changed > max(newest_synced, run.started_t)]
     if not waiting or run.state not in ("ended", "lost", "files"):
         return []
-    evidence = [file_evidence(d.path, "offline, never synced") for d in waiting]
+    evidence = [file_evidence(d.path, "offline, never synced" + (f", up to step {d.step}" if d.step is not None else "")) for d in waiting]
     return found(
         "wandb-offline-unsynced", run, f"{len(waiting)} offline W&B runs were never synced.", evidence, f"files:{waiting[0].path.name}"
     )

@@ -57,14 +57,20 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The very first step whose loss or gradient norm is no finite number."""
+    """The very first step whose loss or gradient norm is no finite number, or, under verl, any of whose metrics is NaN."""
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
         bad = next((p for p in points if p[1] - p[1] != 0.0), None)  # NaN and both infinities
         if bad is not None:
             text = f"The {word} of step {bad[0]} is {bad[1]:g}."
             return [_found(run, "nan-loss", text, [metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")], "critical", "root")]
-    return []
+    points = series(run, "trainer", "not_finite")
+    if not points:
+        return []
+    step = points[0][0]
+    name = next(row["not_finite"] for row in run.history if row["step"] == step and row.get("not_finite"))
+    evidence = metric_evidence(run, "trainer", step, f"{name} nan")
+    return [_found(run, "nan-loss", f"{name} of step {step} is NaN.", [evidence], "critical", "root")]
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:

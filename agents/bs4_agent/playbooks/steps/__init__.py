@@ -13,6 +13,7 @@ from bs4_agent.playbooks.steps.notify import Notify
 from bs4_agent.playbooks.steps.probe import Probe
 from bs4_agent.playbooks.steps.relaunch import Relaunch
 from bs4_agent.playbooks.steps.relaunch_companion import RelaunchCompanion
+from bs4_agent.playbooks.steps.restore_set import RestoreSet
 from bs4_agent.playbooks.steps.set_limit import SetLimit
 from bs4_agent.playbooks.steps.stop_run import StopRun
 from bs4_agent.playbooks.steps.wait_gpu_free import WaitGpuFree
@@ -34,5 +35,6 @@ STEPS: dict[str, Step] = {
     "probe": Probe(),
     "notify": Notify(),
     "relaunch_companion": RelaunchCompanion(),
+    "restore_set": RestoreSet(),
     "relaunch": Relaunch(),
 }

@@ -28,6 +28,8 @@ class Document:
     findings: list[Finding] = field(default_factory=list)
     borrowed: dict[str, int] = field(default_factory=dict)
     """Top-level name that comes from another file -> the line that names that file."""
+    included: list[tuple[File, str]] = field(default_factory=list)
+    """The files of `toml_files`, with their texts."""
 
     def line(self, path: Path) -> int:
         """Of the path, or of the nearest table around it that the file has; 1 for the file as a whole."""
@@ -102,7 +104,8 @@ def _follow(document: Document) -> None:
             continue
         seen.add(file.resolve())
         try:
-            other = tomllib.loads(read_text(file))
+            text = read_text(file)
+            other = tomllib.loads(text)
         except (UsageError, tomllib.TOMLDecodeError, RecursionError) as error:
             document.findings.append(
                 Finding(
@@ -110,6 +113,7 @@ def _follow(document: Document) -> None:
                 )
             )
             continue
+        document.included.append((file, text))
         for name, value in other.items():
             if name == "toml_files":
                 pending += [(file.parent / str(more), index) for more in value]

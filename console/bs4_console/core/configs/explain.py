@@ -22,7 +22,7 @@ def explain(view: View, problem: Problem) -> Finding:
     if problem.kind == "extra":
         return _unknown(view, problem, line)
     if problem.kind == "ignored":
-        words, _ = nearest(view.generation, problem.path, problem.known)
+        words, _ = nearest(view.generation, problem.path, problem.known, view.component)
         message = f"{dotted(problem.path)} is not a key here; the trainer ignores it without a word."
         return finding("schema", line, message, words or "Remove it.", level="warning")
     if problem.kind == "missing":
@@ -65,8 +65,10 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
     old = view.generation == "prime-rl-2026-01"
     remove = (Edit("remove", path),)
     where = dotted(path)
-    if names == ("config",):
+    if names in (("config",), (view.component, "config")):
         return finding("R15", line, "A [config] table is refused by the trainer.", edits=remove)
+    if view.component in ("sft", "eval"):
+        return _misspelt(view, problem, line)
     if key == "experimental" and parent == ("trainer", "model") and isinstance(problem.value, dict) and "lora" in problem.value:
         line = view.at((*path, "lora"))
         return finding(
@@ -91,11 +93,17 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
     if instead:
         other = "the current" if old else "the January 2026"
         return finding("P06", line, f"{where} is a name of {other} generation: {instead}.", edits=_rename(view, path))
-    words, right = nearest(view.generation, path, problem.known)
+    return _misspelt(view, problem, line)
+
+
+def _misspelt(view: View, problem: Problem, line: int) -> Finding:
+    path, names = problem.path, names_of(problem.path)
+    words, right = nearest(view.generation, path, problem.known, view.component)
     edits: tuple[Edit, ...] = ()
-    if right and not view.has(dotted((*parent, right))) and exists(view.generation, (*path[:-1], right)) and _sure(key, right):
+    there = right and not view.has(dotted((*names[:-1], right))) and exists(view.generation, (*path[:-1], right), view.component)
+    if there and _sure(names[-1], right):
         edits = (Edit("move", path, to=(*path[:-1], right)),)
-    return finding("schema", line, f"{where} is not a key of this trainer.", words or "Remove it.", edits=edits)
+    return finding("schema", line, f"{dotted(path)} is not a key of this trainer.", words or "Remove it.", edits=edits)
 
 
 def _of_january(problem: Problem, names: tuple[str, ...], line: int, remove: tuple[Edit, ...]) -> Finding | None:

@@ -32,6 +32,8 @@ class Finding:
     message: str
     fix: str
     edits: tuple[Edit, ...] = ()
+    by_schema: bool = False
+    """Whether the shipped schema refuses it: what the trainer's own classes say counts more (see classes.py)."""
 
     def as_dict(self) -> dict[str, Any]:
         return {"id": self.id, "level": self.level, "line": self.line, "message": self.message, "fix": self.fix}

@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path as File
 from typing import Any
 
-from bs4_console.core.configs import rules_current, rules_january, rules_launch, rules_shared, rules_verl
+from bs4_console.core.configs import overrides, rules_component, rules_current, rules_january, rules_launch, rules_shared, rules_verl
 from bs4_console.core.configs.document import Document, read_toml
 from bs4_console.core.configs.explain import explain
 from bs4_console.core.configs.findings import Finding, Path
-from bs4_console.core.configs.schema import Checker, Problem
+from bs4_console.core.configs.schema import COMPONENTS, Checker, Problem, prefix_of
 from bs4_console.core.configs.view import Given, View
+from bs4_console.core.errors import UsageError
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 
 
-def lint(file: File, trainer: str, given: Given | None = None) -> list[Finding]:
-    """Findings by line. UsageError when the file cannot be read at all."""
+def lint(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> list[Finding]:
+    """Findings by line. `component`: whose config it is (prime-rl only). UsageError when the file cannot be read at all."""
     given = given or Given()
     if trainer == "verl":
+        if component != "rl":
+            raise UsageError("verl has one config for the whole.", "Leave --component out.")
         return _sorted(rules_verl.check(file, given))
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    return lint_document(document, trainer, given)
+    return lint_document(document, trainer, given, component)
 
 
-def lint_document(document: Document, trainer: str, given: Given | None = None) -> list[Finding]:
+def lint_document(document: Document, trainer: str, given: Given | None = None, component: str = "rl") -> list[Finding]:
     given = given or Given()
+    if component not in COMPONENTS:
+        raise UsageError(f"There is no component {component!r}.", f"Choose {', '.join(COMPONENTS)}.")
     if any(found.id == "toml" for found in document.findings):
         return _sorted([*document.findings, *rules_launch.spelling(View(trainer, document, {}, given))])
-    values, problems = Checker(trainer).check(document.data)
-    written = View(trainer, document, values, given)
-    found = [*document.findings, *(explain(written, problem) for problem in problems)]
+    values, problems = Checker(trainer, component).check(document.data)
+    prefix = prefix_of(component)
+    if prefix:
+        values = {component: values}
+    written = View(trainer, document, values, given, component)
+    found = [*document.findings, *(dataclasses.replace(explain(written, problem), by_schema=True) for problem in problems)]
     # What the schema refuses has been said; the rules read the rest, so that a wrong type is not reported a second time as a wrong number.
-    view = View(trainer, document, _without(values, problems), given)
+    view = View(trainer, document, _without(values, problems), given, component)
+    if component != "rl":
+        found += rules_component.check(view, component)
+        return _sorted([_in_own_words(item, component, prefix) for item in found])
     found += rules_shared.check(view)
     found += rules_january.check(view) if trainer == "prime-rl-2026-01" else rules_current.check(view)
     found += rules_launch.check(view)
+    found += overrides.check(written, problems)
     return _sorted(found)
+
+
+def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
+    """A finding of a part as its own file has it: without the part's name before each key, and without edits that lead out of the file."""
+    if not prefix:
+        return item
+    size = len(prefix)
+    inside = all(path[:size] == prefix for edit in item.edits for path in (edit.path, *([edit.to] if edit.to else [])))
+    edits = tuple(dataclasses.replace(edit, path=edit.path[size:], to=edit.to[size:]) for edit in item.edits) if inside else ()
+    bare = re.compile(rf"\b{component}\.(?=[a-z_])")
+    return dataclasses.replace(item, message=bare.sub("", item.message), fix=bare.sub("", item.fix), edits=edits)
 
 
 def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:

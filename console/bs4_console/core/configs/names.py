@@ -142,11 +142,11 @@ def _in_translated_table(generation: str, name: str) -> str:
     return ""
 
 
-def nearest(generation: str, path: Path, known: tuple[str, ...]) -> tuple[str, str]:
+def nearest(generation: str, path: Path, known: tuple[str, ...], component: str = "rl") -> tuple[str, str]:
     """(a sentence about where or how the key is written, the right name in the same table or "") for an unknown key."""
     key = str(path[-1])
     table = names_of(path[:-1])
-    places = [place for place in homes(generation, key) if place != dotted((*table, key))]
+    places = [place for place in homes(generation, key, component) if place != dotted((*table, key))]
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
     if close:
         return f"Did you mean {close[0]}?", close[0]

@@ -10,6 +10,7 @@ from bs4_console.core.configs.catalog import finding
 from bs4_console.core.configs.families import rendered
 from bs4_console.core.configs.findings import Edit, Finding, Path, dotted
 from bs4_console.core.configs.rules_january import RANKS
+from bs4_console.core.configs.schema import load
 from bs4_console.core.configs.view import View
 
 #: What the launcher sets itself, and refuses from a config.
@@ -59,6 +60,7 @@ def check(view: View) -> Iterator[Finding]:
     yield from sources(view)
     yield from variables(view)
     yield from trainer(view)
+    yield from offloaded_cache(view)
     yield from renderer(view)
 
 
@@ -111,15 +113,20 @@ def batching(view: View) -> Iterator[Finding]:
     if view.has("orchestrator.batch_size") and view.has("orchestrator.token_batch_size"):
         yield refuse(view, "orchestrator.token_batch_size", "batch_size and token_batch_size exclude each other.", "Keep one of them.")
     group = view.number("orchestrator.group_size") or 1
-    most = view.get("orchestrator.concurrency.max_inflight")
+    yield from inflight(view, "orchestrator.concurrency", group)
+
+
+def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
+    """`group`: rollouts of one prompt, which have to fit; None where nothing is said of them."""
+    most = view.get(f"{table}.max_inflight")
     for key in ("max_inflight", "initial_inflight"):
-        value = view.get(f"orchestrator.concurrency.{key}")
-        if isinstance(value, int) and value < group:
-            yield refuse(view, f"orchestrator.concurrency.{key}", f"{key} = {value} is less than a group of {group:g}.", "Raise it.")
+        value = view.get(f"{table}.{key}")
+        if group is not None and isinstance(value, int) and value < group:
+            yield refuse(view, f"{table}.{key}", f"{key} = {value} is less than a group of {group:g}.", "Raise it.")
     for key in ("initial_inflight", "min_inflight"):
-        value = view.get(f"orchestrator.concurrency.{key}")
+        value = view.get(f"{table}.{key}")
         if isinstance(value, int) and isinstance(most, int) and value > most:
-            yield refuse(view, f"orchestrator.concurrency.{key}", f"{key} = {value} is more than max_inflight = {most}.", "Lower it.")
+            yield refuse(view, f"{table}.{key}", f"{key} = {value} is more than max_inflight = {most}.", "Lower it.")
 
 
 def broadcast(view: View) -> Iterator[Finding]:
@@ -214,7 +221,7 @@ def wandb(view: View) -> Iterator[Finding]:
         yield refuse(view, "trainer.monitors.wandb", "Trainer and orchestrator have different W&B projects.", "Use [monitors.wandb].")
 
 
-def resuming(view: View) -> Iterator[Finding]:
+def resume_tables(view: View) -> Iterator[Finding]:
     for table in ("resume", "trainer.resume", "orchestrator.resume"):
         step, directory = view.written(f"{table}.step"), view.written(f"{table}.dir")
         if step is not None and directory is not None:
@@ -223,6 +230,10 @@ def resuming(view: View) -> Iterator[Finding]:
             yield refuse(
                 view, f"{table}.dir", f"{table}.dir = {directory} is not a checkpoint's step directory.", "Name .../checkpoints/step_N."
             )
+
+
+def resuming(view: View) -> Iterator[Finding]:
+    yield from resume_tables(view)
     if not view.has("resume") and view.written("trainer.resume") != view.written("orchestrator.resume"):
         place = "trainer.resume" if view.has("trainer.resume") else "orchestrator.resume"
         yield refuse(view, place, "Trainer and orchestrator resume differently.", "Use the shared [resume].")
@@ -249,26 +260,30 @@ def metrics_port(view: View) -> Iterator[Finding]:
 
 
 def sources(view: View) -> Iterator[Finding]:
-    for place in ("orchestrator.train.source", "orchestrator.eval.source"):
-        seen: set[str] = set()
-        for n, entry in enumerate(view.tables(place)):
-            env = entry["env"] if isinstance(entry.get("env"), dict) else {}
-            taskset = env["taskset"] if isinstance(env.get("taskset"), dict) else {}
-            path: Path = (*place.split("."), n)
-            identity = str(taskset.get("id") or env.get("id") or "")
-            if not identity:
-                yield finding("schema", view.at(path), f"{dotted(path)} names no environment.", "Set env.taskset.id.")
-            name = str(entry.get("name") or identity)
-            if name == "agg":
-                yield finding("schema", view.at((*path, "name")), '"agg" is a reserved name.', "Choose another.")
-            if name and name in seen:
-                yield finding("schema", view.at((*path, "name")), f'Two sources are called "{name}".', "Give each a name of its own.")
-            seen.add(name)
-            yield from _pools(view, entry, (*path, "curriculum"))
-    if isinstance(view.written("orchestrator.eval"), dict) and not view.tables("orchestrator.eval.source"):
-        yield refuse(
-            view, "orchestrator.eval", "[orchestrator.eval] has no source.", "Add [[orchestrator.eval.source]], or remove the table."
-        )
+    yield from sources_at(view, "orchestrator.train")
+    yield from sources_at(view, "orchestrator.eval")
+
+
+def sources_at(view: View, table: str) -> Iterator[Finding]:
+    """The sources of one table; an evaluation without any is refused."""
+    place = f"{table}.source"
+    seen: set[str] = set()
+    for n, entry in enumerate(view.tables(place)):
+        env = entry["env"] if isinstance(entry.get("env"), dict) else {}
+        taskset = env["taskset"] if isinstance(env.get("taskset"), dict) else {}
+        path: Path = (*place.split("."), n)
+        identity = str(taskset.get("id") or env.get("id") or "")
+        if not identity:
+            yield finding("schema", view.at(path), f"{dotted(path)} names no environment.", "Set env.taskset.id.")
+        name = str(entry.get("name") or identity)
+        if name == "agg":
+            yield finding("schema", view.at((*path, "name")), '"agg" is a reserved name.', "Choose another.")
+        if name and name in seen:
+            yield finding("schema", view.at((*path, "name")), f'Two sources are called "{name}".', "Give each a name of its own.")
+        seen.add(name)
+        yield from _pools(view, entry, (*path, "curriculum"))
+    if table.endswith("eval") and isinstance(view.written(table), dict) and not view.tables(place):
+        yield refuse(view, table, f"[{table}] has no source.", f"Add [[{place}]], or remove the table.")
 
 
 def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
@@ -293,12 +308,12 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
 
 
 def renderer(view: View) -> Iterator[Finding]:
-    place = "tokenizer.name" if view.has("tokenizer.name") else "model.name"
-    name = _counts(view, place, "orchestrator.model.name")
+    own, place = "orchestrator.tokenizer.name", "tokenizer.name" if view.has("tokenizer.name") else "model.name"
+    name = view.written(own) if view.has(own) else _counts(view, place, "orchestrator.model.name")
     if view.get("orchestrator.renderer.name") in (None, "auto") and isinstance(name, str) and name not in rendered():
         message = f"No renderer is known to be chosen for {name}; without one the start is refused."
         fix = 'Set orchestrator.renderer.name ("default" with a tool_parser renders any model).'
-        yield finding("schema", view.line("orchestrator.renderer", place, "orchestrator.model.name"), message, fix, level="warning")
+        yield finding("schema", view.line("orchestrator.renderer", own, place, "orchestrator.model.name"), message, fix, level="warning")
 
 
 def variables(view: View) -> Iterator[Finding]:
@@ -309,24 +324,29 @@ def variables(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    model = "trainer.model."
-    steps = view.written("trainer.max_steps") if view.has("trainer.max_steps") else view.written("max_steps")
-    if view.table("trainer.scheduler").get("type") in ("linear", "cosine") and steps is None:
-        yield refuse(view, "trainer.scheduler.type", "This scheduler needs to know max_steps.", "Set max_steps.")
+    yield from trainer_at(view, "trainer.")
+
+
+def trainer_at(view: View, top: str) -> Iterator[Finding]:
+    """What the trainer's class refuses; `top`: where its table is, "" for sft, whose config has the same tables at the top."""
+    model = top + "model."
+    steps = view.written(top + "max_steps") if view.has(top + "max_steps") else view.written("max_steps")
+    yield from scheduler(view, top, steps)
+    yield from pictures(view, top)
     impl, attention = view.get(model + "impl"), view.get(model + "attn")
     flash = ("flash_attention_4", "auto")
     if view.written(model + "fsdp_cpu_offload") is True:
         if view.get(model + "optim_cpu_offload") is not False or view.has(model + "full_offload"):
             message = "fsdp_cpu_offload and optimizer offload exclude each other, and optim_cpu_offload is on by default."
             yield refuse(view, model + "fsdp_cpu_offload", message, "Set optim_cpu_offload = false, or remove it.")
-        if view.table("trainer.optim").get("type") == "muon":
+        if view.table(top + "optim").get("type") == "muon":
             yield refuse(view, model + "fsdp_cpu_offload", "Muon does not go with fsdp_cpu_offload.", "Remove one of the two.")
     elif isinstance(view.written(model + "full_offload"), dict):
         if view.get(model + "optim_cpu_offload") is not False:
             yield refuse(
                 view, model + "full_offload", "full_offload and optim_cpu_offload exclude each other.", "Set optim_cpu_offload = false."
             )
-        if view.table("trainer.optim").get("type", "adamw") not in ("adamw", "sign_sgd"):
+        if view.table(top + "optim").get("type", "adamw") not in ("adamw", "sign_sgd"):
             yield refuse(view, model + "full_offload", "full_offload goes with adamw and sign_sgd only.", "Change the optimizer.")
     if impl == "hf" and attention in flash:
         yield refuse(view, model + "impl", 'impl = "hf" needs attn = "flash_attention_2" or 3.', "Set attn.")
@@ -339,8 +359,8 @@ def trainer(view: View) -> Iterator[Finding]:
                 yield refuse(view, model + place, f'{place} does not go with impl = "{impl}".', 'Set impl = "custom" or "auto".')
         if view.written(model + "ac.mode") == "selective":
             yield refuse(view, model + "ac.mode", 'Selective checkpointing needs impl "custom" or "auto".', "Change one of the two.")
-        if view.written("trainer.enable_router_replay") is True:
-            yield refuse(view, "trainer.enable_router_replay", 'Router replay needs impl "custom" or "auto".', "Change one of the two.")
+        if view.written(top + "enable_router_replay") is True:
+            yield refuse(view, top + "enable_router_replay", 'Router replay needs impl "custom" or "auto".', "Change one of the two.")
     if view.written(model + "ac.mode") == "selective" and view.written(model + "ac.targets") == []:
         yield refuse(view, model + "ac.targets", "Selective checkpointing needs a target.", "Name one.")
     if view.written(model + "ep_comm_backend") == "deepep":
@@ -348,8 +368,48 @@ def trainer(view: View) -> Iterator[Finding]:
             yield refuse(view, model + "ep_comm_backend", "deepep needs ep above 1.", "Raise ep.")
         if view.table(model + "quantization").get("type") == "mxfp8":
             yield refuse(view, model + "ep_comm_backend", "MXFP8 needs ep_comm_backend torch.", "Change one of the two.")
-    if view.has("trainer.trace_path") and (not isinstance(steps, int) or steps >= 10):
-        yield refuse(view, "trainer.trace_path", "A trace needs max_steps below 10.", "Set it, or remove trace_path.")
+    if view.has(top + "trace_path") and (not isinstance(steps, int) or steps >= 10):
+        yield refuse(view, top + "trace_path", "A trace needs max_steps below 10.", "Set it, or remove trace_path.")
+
+
+def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
+    table = view.table(top + "scheduler")
+    kind, place = table.get("type"), top + "scheduler.type"
+    classes = {"linear": "LinearSchedulerConfig", "cosine": "CosineSchedulerConfig"}
+    if kind not in classes:
+        return
+    known = load(view.generation)["$defs"][classes[kind]]["properties"]
+    warmup, decay = (table.get(key, known.get(key, {}).get("default", 0)) for key in ("warmup_steps", "decay_steps"))
+    if not isinstance(warmup, int) or not isinstance(decay, int):
+        return
+    if kind == "linear" and not warmup and not decay:
+        yield refuse(view, place, "A linear scheduler without warmup_steps and decay_steps changes nothing.", 'Use type = "constant".')
+    elif steps is None and (kind == "cosine" or decay):
+        yield refuse(view, place, "This scheduler needs to know max_steps.", "Set max_steps.")
+    elif isinstance(steps, int) and kind == "linear" and decay and warmup + decay > steps:
+        message = f"warmup_steps = {warmup} and decay_steps = {decay} are more than max_steps = {steps}."
+        yield refuse(view, top + "scheduler.decay_steps", message, "Lower them; together they fit max_steps.")
+    elif isinstance(steps, int) and kind == "cosine" and warmup >= steps:
+        yield refuse(view, top + "scheduler.warmup_steps", f"warmup_steps = {warmup} is not below max_steps = {steps}.", "Lower it.")
+
+
+def pictures(view: View, top: str) -> Iterator[Finding]:
+    """What training a vision-language model asks for."""
+    model = top + "model."
+    place = model + "vlm" if view.has(model + "vlm") or not view.has("model.vlm") else "model.vlm"
+    if not isinstance(view.written(place), dict):
+        return
+    if view.get(model + "impl") != "custom":
+        yield refuse(view, place, 'A vision-language model needs impl = "custom".', "Set it in the trainer's [model].")
+    if any(view.get(model + key) != "bfloat16" for key in ("optimization_dtype", "reduce_dtype")):
+        yield refuse(view, place, "A vision-language model is trained in bfloat16.", "Set optimization_dtype and reduce_dtype to it.")
+    if (view.number(model + "cp") or 1) > 1 and view.get(model + "cp_style") != "ulysses":
+        yield refuse(view, model + "cp", "Context parallelism of a vision-language model is by ulysses.", 'Set cp_style = "ulysses".')
+    if view.written(f"{place}.freeze_vision_encoder") is False and isinstance(view.written(model + "lora"), dict):
+        yield refuse(view, f"{place}.freeze_vision_encoder", "LoRA freezes the vision encoder too.", "Remove one of the two.")
+
+
+def offloaded_cache(view: View) -> Iterator[Finding]:
     if isinstance(view.written("inference.kv_cache_offload"), dict):
         place = "inference.kv_cache_offload"
         if not view.has(f"{place}.cpu"):
@@ -358,5 +418,5 @@ def trainer(view: View) -> Iterator[Finding]:
             yield refuse(view, "inference.vllm.enable_prefix_caching", "kv_cache_offload needs prefix caching.", "Remove one of the two.")
         if view.written("trainer.enable_router_replay") is True:
             yield refuse(view, place, "Router replay does not go with kv_cache_offload.", "Remove one of the two.")
-        if view.written(f"{place}.type") == "mooncake" and not view.has("slurm"):
+        if view.component == "rl" and view.written(f"{place}.type") == "mooncake" and not view.has("slurm"):
             yield refuse(view, f"{place}.type", "Mooncake needs [slurm].", 'Use type = "native".')

@@ -249,15 +249,6 @@ def details(view: View) -> Iterator[Finding]:
             yield refuse(
                 place, f"{len(inference)} inference GPUs cannot be split into groups of {tensor:g} (tp).", "Make them a multiple of tp."
             )
-    for low, high in (
-        ("token_mask_low", "token_mask_high"),
-        ("geo_mask_low", "geo_mask_high"),
-        ("sequence_mask_low", "sequence_mask_high"),
-    ):
-        below, above = view.number(f"trainer.loss.{low}"), view.number(f"trainer.loss.{high}")
-        if below is not None and above is not None and below >= above:
-            place = f"trainer.loss.{low}" if view.has(f"trainer.loss.{low}") else f"trainer.loss.{high}"
-            yield refuse(place, f"{low} = {below:g} is not below {high} = {above:g}.", f"Lower {low}.")
     rank = view.number("trainer.model.lora.rank") if view.has("trainer.model.lora") else None
     if view.has("inference.max_lora_rank"):
         rank = view.number("inference.max_lora_rank")
@@ -271,6 +262,26 @@ def details(view: View) -> Iterator[Finding]:
         view.has("orchestrator.teacher_model") or view.written("teacher_gpu_ids")
     ):
         yield refuse("trainer.loss.teacher_tau", "teacher_tau needs a teacher.", "Set teacher_gpu_ids or [orchestrator.teacher_model].")
+    yield from trainer(view)
+    yield from buffer(view)
+    yield from _teacher(view)
+
+
+def trainer(view: View) -> Iterator[Finding]:
+    """What the trainer's own class refuses."""
+
+    def refuse(place: str, message: str, fix: str) -> Finding:
+        return finding("schema", view.line(place), message, fix)
+
+    for low, high in (
+        ("token_mask_low", "token_mask_high"),
+        ("geo_mask_low", "geo_mask_high"),
+        ("sequence_mask_low", "sequence_mask_high"),
+    ):
+        below, above = view.number(f"trainer.loss.{low}"), view.number(f"trainer.loss.{high}")
+        if below is not None and above is not None and below >= above:
+            place = f"trainer.loss.{low}" if view.has(f"trainer.loss.{low}") else f"trainer.loss.{high}"
+            yield refuse(place, f"{low} = {below:g} is not below {high} = {above:g}.", f"Lower {low}.")
     cp = view.number("trainer.model.cp") or 1
     if cp > 1 and view.get("trainer.model.attn") == "sdpa":
         yield refuse("trainer.model.attn", "Context parallelism needs flash attention.", 'Set attn = "flash_attention_2".')
@@ -281,12 +292,10 @@ def details(view: View) -> Iterator[Finding]:
     chunk = view.written("trainer.model.fused_lm_head_chunk_size")
     if isinstance(chunk, int) and chunk < 512:
         yield refuse("trainer.model.fused_lm_head_chunk_size", "fused_lm_head_chunk_size is at least 512.", "Raise it.")
-    yield from _buffer(view)
     yield from _saving(view)
-    yield from _teacher(view)
 
 
-def _buffer(view: View) -> Iterator[Finding]:
+def buffer(view: View) -> Iterator[Finding]:
     table = view.table("orchestrator.buffer")
     easy, hard = view.written("orchestrator.buffer.easy_threshold"), view.written("orchestrator.buffer.hard_threshold")
     line = view.line("orchestrator.buffer.easy_threshold", "orchestrator.buffer")
@@ -314,6 +323,8 @@ def _buffer(view: View) -> Iterator[Finding]:
 
 def _saving(view: View) -> Iterator[Finding]:
     place = "trainer.ckpt.weights.save_adapter_separately"
+    if view.written("trainer.bench") is True:
+        return  # benchmark mode saves nothing and sets max_steps to 4
     if view.written(place) is True and not view.has("trainer.model.lora"):
         yield finding("schema", view.line(place), "There is no adapter to save without LoRA.", "Remove it.")
     if view.has("trainer.trace_path"):

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import inventory
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 from bs4_console.core.configs.catalog import finding
 from bs4_console.core.configs.document import read_text
 from bs4_console.core.configs.findings import Edit, Finding
@@ -127,9 +130,12 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 def stack(commands: list[Launch]) -> Iterator[Finding]:
     for command in commands:
-        for name, right in (("VLLM_USE_V1", "0"), ("VLLM_WORKER_MULTIPROC_METHOD", "spawn")):
+        for name, right, why in (
+            ("VLLM_USE_V1", "0", ": below vLLM 0.11 that is the engine that crashed, and the pinned 0.12 has no such variable"),
+            ("VLLM_WORKER_MULTIPROC_METHOD", "spawn", ""),
+        ):
             if command.environment.get(name, right) != right:
-                yield finding("R22", command.line, f"The launch line sets {name}={command.environment[name]}.")
+                yield finding("R22", command.line, f"The launch line sets {name}={command.environment[name]}{why}.")
 
 
 def both_sides(view: View, commands: list[Launch]) -> Iterator[Finding]:
@@ -153,12 +159,22 @@ def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
             yield finding("P04", command.line, "The launch line resumes from the latest step, and checkpoints are in another directory.")
 
 
-def _steps(directory: File, *complete: str) -> list[int]:
-    """Steps below `directory` that hold every one of `complete`."""
-    if not directory.is_dir():
-        return []
-    named = [(entry, re.fullmatch(r"step_(\d+)", entry.name)) for entry in directory.iterdir()]
-    return sorted(int(match[1]) for entry, match in named if match and all((entry / name).exists() for name in complete))
+def _checkpoints(view: View, root: File) -> list[Checkpoint]:
+    """What lies in the run's directory, judged by markers and content as a resume is: by the agent's own code."""
+    old = january(view)
+    # A directory of checkpoints elsewhere is not the one that was given; where it would be from here is not known.
+    elsewhere = [
+        word for place in ("ckpt", "trainer.ckpt") if view.has(f"{place}.output_dir") for word in (f"--{place}.output_dir", "None")
+    ]
+    spec = LaunchSpec(
+        run="lint",
+        trainer=view.generation,
+        config=view.document.file.absolute(),
+        cwd=root.parent.absolute(),
+        output_dir=root.absolute() if old else root.parent.absolute(),
+        overrides=() if old else ("--run.dir", root.absolute().name, *elsewhere),
+    )
+    return inventory(registry.get(view.generation), spec)
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
@@ -170,17 +186,10 @@ def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
         clean = view.written("clean") is True or any("clean" in command.flags for command in commands)
         if resume is None and not clean and root.is_dir() and any(root.iterdir()):
             yield finding("P03", view.line("run.name", "output_dir"), f"{root} is not empty, and the config neither resumes nor cleans.")
-        every = set(_steps(root / "checkpoints"))
-        whole = set(_steps(root / "checkpoints", "trainer/.metadata", "orchestrator/progress.pt"))
-        ahead: set[int] = every
-    else:
-        trainer = set(_steps(root / "checkpoints", "trainer/.metadata"))
-        orchestrator = root / "run_default" / "checkpoints"
-        whole = trainer & set(_steps(orchestrator, "orchestrator/progress.pt"))
-        if view.get("weight_broadcast.type") != "nccl" and resume is not None:
-            whole &= set(_steps(root / "run_default" / "broadcasts", "STABLE"))
-        ahead = set(_steps(orchestrator))
-    yield from _resumable(view, resume, line, whole, ahead)
+    found = _checkpoints(view, root)
+    # 2026-01's trainer reads where it is from the orchestrator's directories, the current one from any.
+    ahead = {one.step for one in found if not january(view) or "orchestrator" in one.directories}
+    yield from _resumable(view, resume, line, found, ahead)
 
 
 def _resume(view: View, commands: list[Launch]) -> tuple[int | None, int]:
@@ -199,7 +208,8 @@ def _resume(view: View, commands: list[Launch]) -> tuple[int | None, int]:
     return None, view.line("ckpt") if view.has("ckpt") else 1
 
 
-def _resumable(view: View, resume: int | None, line: int, whole: set[int], ahead: set[int]) -> Iterator[Finding]:
+def _resumable(view: View, resume: int | None, line: int, found: list[Checkpoint], ahead: set[int]) -> Iterator[Finding]:
+    whole = {one.step for one in found if one.complete}
     newest = max(whole, default=None)
     advice = (
         f"Resume from step {newest}, by number, and move newer steps aside."
@@ -213,7 +223,7 @@ def _resumable(view: View, resume: int | None, line: int, whole: set[int], ahead
         if max(ahead, default=None) != newest:
             yield finding("R20", line, "The latest step is not the same on every side.", advice)
     elif resume not in whole:
-        yield finding("R20", line, f"Step {resume} is not complete on every side.", advice)
+        yield finding("R20", line, f"Step {resume} is not complete on every side{_lacking(resume, found)}.", advice)
     elif january(view) and max(ahead, default=resume) != resume:
         yield finding("R20", line, f"The orchestrator's checkpoints go on to step {max(ahead)}, beyond {resume}.", advice)
 
@@ -226,6 +236,14 @@ def records(view: View) -> Iterator[Finding]:
         version, line = said["env_version"]
         if version.lstrip("v") != view.given.env_version.lstrip("v"):
             yield finding("R27", line, f"The header says environment {version}, and {view.given.env_version} is installed.")
+
+
+def _lacking(step: int, found: list[Checkpoint]) -> str:
+    """`: it lacks trainer (no .metadata)`, or nothing where the step is not there at all."""
+    one = next((one for one in found if one.step == step), None)
+    if one is None:
+        return ""
+    return ": it lacks " + " and ".join(f"{part} ({one.lacking[part]})" if part in one.lacking else part for part in one.missing)
 
 
 def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> Iterator[Finding]:

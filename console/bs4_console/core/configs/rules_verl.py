@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
@@ -19,6 +20,8 @@ from bs4_console.core.configs.view import Given
 
 _START = re.compile(r"\bverl\.trainer\.main_ppo(?:_v0)?\b")
 _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$")
+_TABLE = re.compile(r"^\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"^\s*([\w.+\"'-]+)\s*=")
 _MODES = ("auto", "disable", "resume_path")
 #: Where verl itself stops guessing: a value that only the shell or hydra knows.
 UNKNOWN = object()
@@ -54,6 +57,11 @@ class Job:
 def check(file: File, given: Given) -> list[Finding]:
     text = read_text(file)
     jobs: list[Job] | None = list(scripts(text)) if _START.search(text) else None
+    if file.suffix == ".toml":
+        try:
+            jobs = [_toml(text)]
+        except tomllib.TOMLDecodeError as error:
+            return [Finding("toml", "error", 1, f"This is not valid TOML: {error}.", "Correct the syntax.")]
     if not jobs:
         if file.suffix in (".sh", ".txt", ".md"):
             message = "There is no `python -m verl.trainer.main_ppo` in it."
@@ -69,7 +77,8 @@ def check(file: File, given: Given) -> list[Finding]:
     found: list[Finding] = []
     for job in jobs:
         for rule in (goal, resume, memory, lora, prefixes, saving, paths, context, model):
-            found += rule(job, given)
+            # A launch from here gives a TOML file's run all its paths, new ones for each attempt.
+            found += [] if rule is paths and file.suffix == ".toml" else rule(job, given)
     return found
 
 
@@ -90,6 +99,32 @@ def _yaml(text: str) -> Job:
                 job.values[name] = _plain(yaml.safe_load(yaml.serialize(value)), value)
 
     walk(root, "")
+    return job
+
+
+def _toml(text: str) -> Job:
+    """The file that a launch from here takes: its dotted keys are Hydra's overrides, a plus anywhere in one is Hydra's."""
+    job = Job(1, False)
+
+    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                walk(value, (*path, key))
+                continue
+            parts = (*path, key)
+            name = ".".join(part.lstrip("+") for part in parts)
+            job.values[name] = UNKNOWN if isinstance(value, str) and "${" in value else None if value == "None" else value
+            job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
+
+    walk(tomllib.loads(text), ())
+    header = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if opened := _TABLE.match(line):
+            header = opened[1] + "."
+            job.lines.setdefault(opened[1], number)
+        elif key := _KEY.match(line):
+            name = ".".join(part.strip().strip("\"'").lstrip("+") for part in f"{header}{key[1]}".split("."))
+            job.lines.setdefault(name, number)
     return job
 
 

@@ -22,7 +22,13 @@ Schema = dict[str, Any]
 Generation = Literal["prime-rl-2026-01", "prime-rl"]
 Kind = Literal["extra", "ignored", "missing", "type", "bound", "word", "tag", "short"]
 
-_FILES: dict[str, str] = {"prime-rl-2026-01": "prime-rl-2026-01.json", "prime-rl": "prime-rl-current.json"}
+_FILES: dict[str, str] = {"prime-rl-2026-01": "prime-rl-2026-01", "prime-rl": "prime-rl-current"}
+#: A part of `rl` that is started by itself -> its class, in the schema of the whole. sft and eval have schemas of their own.
+_PARTS = {
+    "prime-rl-2026-01": {"trainer": "RLTrainerConfig", "orchestrator": "OrchestratorConfig", "inference": "InferenceConfig"},
+    "prime-rl": {"trainer": "TrainerConfig", "orchestrator": "OrchestratorConfig", "inference": "InferenceConfig"},
+}
+COMPONENTS = ("rl", "trainer", "orchestrator", "inference", "sft", "eval")
 _TRUE = {"1", "on", "t", "true", "y", "yes"}
 _FALSE = {"0", "off", "f", "false", "n", "no"}
 _INTEGER = re.compile(r"\s*[+-]?\d+(_\d+)*(\.0*)?\s*")
@@ -50,22 +56,34 @@ class Problem:
 
 
 @functools.cache
-def load(generation: str) -> Schema:
-    schema: Schema = json.loads((find("configs") / "schemas" / _FILES[generation]).read_text(encoding="utf-8"))
+def load(generation: str, component: str = "rl") -> Schema:
+    """The schema file of a component: as the class of its entry point prints it, less titles and descriptions."""
+    name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
+    schema: Schema = json.loads((find("configs") / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
     return schema
 
 
-class Checker:
-    """One generation's schema. `check(data)` gives the values as the trainer would have them, and what it would refuse."""
+def prefix_of(component: str) -> Path:
+    """Where the config of a component stands in that of the whole: () for a config of its own."""
+    return (component,) if component in ("trainer", "orchestrator", "inference") else ()
 
-    def __init__(self, generation: str) -> None:
-        self.generation = generation
-        self.root = load(generation)
+
+class Checker:
+    """One generation's schema. `check(data)` gives the values as the trainer would have them, and what it would refuse.
+
+    `component`: whose config it is. The paths of problems in a part's own config (trainer, orchestrator, inference) are those that it
+    would have in the config of the whole."""
+
+    def __init__(self, generation: str, component: str = "rl") -> None:
+        self.generation, self.component = generation, component
+        self.root = load(generation, component)
         self.problems: list[Problem] = []
 
     def check(self, data: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         self.problems = []
-        return self._object(self.root, "", data, ()), self.problems
+        name = _PARTS[self.generation].get(self.component, "")
+        schema = self.root["$defs"][name] if name else self.root
+        return self._object(schema, name, data, prefix_of(self.component)), self.problems
 
     def _resolve(self, schema: Schema) -> tuple[Schema, str]:
         if "$ref" in schema:
@@ -250,9 +268,9 @@ def _words(schema: Schema) -> str:
 
 
 @functools.cache
-def tables(generation: str) -> dict[tuple[str, ...], frozenset[str]]:
+def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], frozenset[str]]:
     """Table (without list indices) -> its keys, everywhere in a generation's schema."""
-    checker = Checker(generation)
+    checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     found: dict[tuple[str, ...], set[str]] = {}
 
     def walk(field: Schema, path: tuple[str, ...], depth: int) -> None:
@@ -272,20 +290,20 @@ def tables(generation: str) -> dict[tuple[str, ...], frozenset[str]]:
     return {path: frozenset(keys) for path, keys in found.items()}
 
 
-def exists(generation: str, path: Path) -> bool:
+def exists(generation: str, path: Path, component: str = "rl") -> bool:
     names = names_of(path)
-    return bool(names) and names[-1] in tables(generation).get(names[:-1], frozenset())
+    return bool(names) and names[-1] in tables(generation, component).get(names[:-1], frozenset())
 
 
-def homes(generation: str, key: str) -> Iterator[str]:
+def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
     """The tables that have `key`, shallowest first."""
-    for path in sorted((path for path, keys in tables(generation).items() if key in keys), key=lambda path: (len(path), path)):
+    for path in sorted((path for path, keys in tables(generation, component).items() if key in keys), key=lambda path: (len(path), path)):
         yield dotted(path)
 
 
-def default(generation: str, *names: str) -> Any:
+def default(generation: str, *names: str, component: str = "rl") -> Any:
     """The schema's default at a path, or None. Follows the first table of a union."""
-    checker = Checker(generation)
+    checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     schema = checker.root
     value: Any = None
     for name in names:

@@ -67,6 +67,15 @@ class Estimate:
     def fits(self) -> bool:
         return all(side.fits for side in self.sides)
 
+    def lines(self, gpu_gib: float) -> list[str]:
+        """The arithmetic as a person reads it, one part a line, and what follows from it."""
+        told = []
+        for side in self.sides:
+            told.append(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
+            told += [f"  {part.gib:8.1f} GiB  {part.name}: {part.arithmetic}" for part in side.parts]
+            told.append(f"  {side.gib:8.1f} GiB  of {gpu_gib:g} a GPU: {'fits' if side.fits else 'DOES NOT FIT'}")
+        return [*told, *self.notes]
+
     def as_dict(self) -> dict[str, Any]:
         sides = [{**asdict(side), "gib": round(side.gib, 1), "fits": side.fits} for side in self.sides]
         return {"billions": self.billions, "sides": sides, "notes": self.notes, "fits": self.fits}
@@ -229,7 +238,7 @@ def _january_text(v: dict[str, Any]) -> str:
     parser = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n' if v["parser"] else ""
     parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n" if v["tensor"] > 1 else ""
     return f"""# Config version: v1
-#   VLLM_USE_V1=0 VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
+#   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
 max_steps = 1000
 inference_gpu_ids = {inference}
 trainer_gpu_ids = {trainer}

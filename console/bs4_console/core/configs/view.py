@@ -8,7 +8,7 @@ from typing import Any
 
 from bs4_console.core.configs.document import Document
 from bs4_console.core.configs.findings import Path
-from bs4_console.core.configs.schema import default
+from bs4_console.core.configs.schema import default, prefix_of
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class Given:
 
 @dataclass
 class View:
-    """`data` holds the values as the trainer converts them."""
+    """`data` holds the values as the trainer converts them. `component`: whose config the document is; the values of a part (trainer,
+    orchestrator, inference) stand under its name, as in the config of the whole."""
 
     generation: str
     document: Document
     data: dict[str, Any]
     given: Given = field(default_factory=Given)
+    component: str = "rl"
 
     def written(self, dotted: str) -> Any:
         """The value in the file, or None."""
@@ -50,7 +52,7 @@ class View:
     def get(self, dotted: str) -> Any:
         """The value in the file, else the schema's default."""
         value = self.written(dotted)
-        return default(self.generation, *dotted.split(".")) if value is None else value
+        return default(self.generation, *dotted.split("."), component=self.component) if value is None else value
 
     def number(self, *places: str) -> float | None:
         """The first of the places that is written and a number, else the last one's default; None for anything else."""
@@ -66,11 +68,12 @@ class View:
         """Of the first place that is written, else of the nearest table around the first."""
         for place in places:
             if self.has(place):
-                return self.document.line(tuple(place.split(".")))
-        return self.document.line(tuple(places[0].split("."))) if places else 1
+                return self.at(tuple(place.split(".")))
+        return self.at(tuple(places[0].split("."))) if places else 1
 
     def at(self, path: Path) -> int:
-        return self.document.line(path)
+        prefix = prefix_of(self.component)
+        return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
     def table(self, dotted: str) -> dict[str, Any]:
         value = self.written(dotted)

@@ -101,13 +101,18 @@ def keys(text: str) -> frozenset[str]:
 
 def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
     """Both generations forbid keys that they do not know. `known`: table path ("" = top level) to its keys."""
+    if unknown := unknown_keys(config, known):
+        details = "\n".join(f"--{name.replace('_', '-')}\nExtra inputs are not permitted" for name in unknown)
+        raise ConfigError(f"{len(unknown)} validation errors for RLConfig\n{details}")
+
+
+def unknown_keys(config: Config, known: Mapping[str, frozenset[str]]) -> list[str]:
+    """Dotted names of the keys that a table of `known` has not."""
     unknown = []
     for path, keys in known.items():
         table = config.tree if not path else config.get(path, {})
         unknown += [".".join(filter(None, (path, key))) for key in table if key not in keys]
-    if unknown:
-        details = "\n".join(f"--{name.replace('_', '-')}\nExtra inputs are not permitted" for name in unknown)
-        raise ConfigError(f"{len(unknown)} validation errors for RLConfig\n{details}")
+    return unknown
 
 
 def boxed(error: Exception) -> str:

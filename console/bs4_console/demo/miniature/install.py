@@ -19,6 +19,19 @@ STACKS = {
     "2026-01": {"prime-rl": "0.1.0", "torch": "2.9.0+cu128", "vllm": "0.12.0", "verifiers": "0.1.8.post2"},
     "current": {"prime-rl": "0.8.0", "torch": "2.11.0+cu128", "vllm": "0.26.0+cu129", "verifiers": "0.3.1.dev59"},
 }
+#: Modules of the package from which the trainer's own config classes are imported.
+CLASSES = {
+    "2026-01": {
+        "rl.py": "from miniature.classes import RLConfig2026 as RLConfig",
+        "orchestrator/config.py": "from miniature.classes import OrchestratorConfig2026 as OrchestratorConfig",
+        "utils/pydantic_config.py": "from miniature.classes import parse_argv",
+    },
+    "current": {
+        "configs/rl.py": "from miniature.classes import RLConfig",
+        "configs/orchestrator.py": "from miniature.classes import OrchestratorConfig",
+        "utils/config.py": "from miniature.classes import cli",
+    },
+}
 
 
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
@@ -42,11 +55,28 @@ def install_training(project: Path, python: str, generation: str) -> None:
     for package in (rank, rank.parent, rank.parent.parent):
         (package / "__init__.py").touch()
     (rank / "train.py").write_text("from miniature.main import rank\n\nif __name__ == '__main__':\n    rank()\n")
+    for place, line in CLASSES[generation].items():
+        path = _site_packages(venv) / "prime_rl" / place
+        path.parent.mkdir(exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(line + "\n")
     for name in COMMANDS:
         if generation == "current" or name not in _CURRENT_ONLY:
             _script(venv / "bin" / name, venv / "bin" / "python3")
     for distribution, version in STACKS[generation].items():
         _metadata(_site_packages(venv), distribution, version)
+
+
+def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
+    """`project/.venv` as an image with verl has it: `python3 -m verl.trainer.main_ppo key=value ...` works there."""
+    venv = project / ".venv"
+    _environment(venv, Path(python).resolve(), "python3")
+    trainer = _site_packages(venv) / "verl" / "trainer"
+    trainer.mkdir(parents=True, exist_ok=True)
+    for package in (trainer, trainer.parent):
+        (package / "__init__.py").touch()
+    (trainer / "main_ppo.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('driver')\n")
+    _metadata(_site_packages(venv), "verl", version)
 
 
 def install_uv(uv: Path, python: str) -> None:

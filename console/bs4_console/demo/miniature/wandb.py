@@ -26,12 +26,15 @@ class CommError(RuntimeError):
     __module__ = "wandb.errors.errors"
 
 
-def init(directory: Path, *, offline: bool) -> None:
-    """As wandb.init: UsageError without a key, CommError when the server does not answer in 90 s; an offline run needs neither."""
+def init(directory: Path, *, offline: bool, identity: str | None = None) -> None:
+    """As wandb.init: UsageError without a key, CommError when the server does not answer in 90 s; an offline run needs neither.
+
+    `identity`: the config's; a run that is known by it already is continued.
+    """
     mode = os.environ.get("WANDB_MODE", "offline" if offline else "online")
     if mode == "disabled":
         return
-    identity = os.environ.get("WANDB_RUN_ID") or uuid.uuid4().hex[:8]
+    identity = identity or os.environ.get("WANDB_RUN_ID") or uuid.uuid4().hex[:8]
     stamp = time.strftime("%Y%m%d_%H%M%S")
     if mode == "offline":
         _files(directory / "wandb" / f"offline-run-{stamp}-{identity}", identity)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = "fleet", "pod", "run", "incident", "log", "help", "messages"
-JOURNAL, GPUS = "journal", "gpus"
-EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS})
+JOURNAL, GPUS, NOTES = "journal", "gpus", "notes"
+EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS, NOTES})
 
 #: The keys that jump to a pinned place.
 DIGITS = tuple("123456789")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bs4_console.tui.commands.command import FLEET, GPUS, INCIDENT, JOURNAL, LOG, POD, RUN, Command, on
+from bs4_console.tui.commands.command import FLEET, GPUS, INCIDENT, JOURNAL, LOG, NOTES, POD, RUN, Command, on
 
 COMMANDS = (
     Command(
@@ -97,10 +97,19 @@ COMMANDS = (
         ("e",),
         "Note",
         "Write a line about the run into the pod's journal, with your name: for those who look after it next. Touches nothing else.",
-        on(FLEET, RUN, INCIDENT, LOG),
+        on(FLEET, RUN, INCIDENT, LOG, NOTES),
         ("run", "write"),
         hint=74,
         args="[TEXT]",
+    ),
+    Command(
+        "notes",
+        ("notes",),
+        ("A",),
+        "Notes",
+        "Everything that people wrote about the run, the newest first, and the place to write more.",
+        on(FLEET, RUN, INCIDENT, LOG),
+        ("run",),
     ),
     Command(
         "shell",

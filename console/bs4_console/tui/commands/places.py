@@ -53,6 +53,17 @@ COMMANDS = (
         args="NAME",
         completes="runs",
     ),
+    Command(
+        "file",
+        ("file",),
+        (),
+        "Open file",
+        "Any file of the pod as a log: live, searched and paged where it lies. The path begins with / or ~/; what may hold credentials is "
+        "not shown. `:open PATH` does the same.",
+        on(FLEET, POD, RUN, INCIDENT, LOG),
+        ("pod",),
+        args="PATH",
+    ),
     Command("pod", ("pod",), (), "Go to pod", "The fleet, with the cursor on this pod.", EVERYWHERE, args="NAME", completes="pods"),
     Command("fleet", ("fleet", "pods"), (), "Fleet", "All pods and runs in one table, what needs you first.", EVERYWHERE),
     Command(

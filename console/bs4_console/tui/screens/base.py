@@ -56,6 +56,8 @@ class ConsoleScreen(Screen[None]):
 
     ready = False
     """Whether the widgets are there: messages and the repaint timer may come before."""
+    drawn = False
+    """Whether there is anything to paint."""
 
     @property
     def console_app(self) -> ConsoleApp:
@@ -101,7 +103,13 @@ class ConsoleScreen(Screen[None]):
         self.refocus()
 
     def on_screen_resume(self) -> None:
-        self.call_after_refresh(self.redraw)
+        # Behind Textual's own handler, which lays the screen out: what is painted then is already up to date.
+        self.call_next(self.redraw)
+
+    def _compositor_refresh(self) -> None:
+        """Textual's way to the terminal. Of a screen that was not yet drawn it would paint the empty widgets, and all of it once more."""
+        if self.drawn:
+            super()._compositor_refresh()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.redraw)
@@ -109,11 +117,19 @@ class ConsoleScreen(Screen[None]):
     def redraw(self) -> None:
         if not self.ready or not self.is_mounted or self.size.width == 0:
             return
+        first = not self.drawn
         self.draw_safely()
         self.pulse_safely()
+        if first:
+            # As tall as what they now show, the widgets are painted once and not twice. Each would clear these in its own time.
+            for widget in (self, *self.query(Widget)):
+                widget._clear_arrangement_cache()
+                widget.clear_cached_dimensions()
+            self._refresh_layout()
 
     def draw_safely(self) -> None:
         """A console that is left open all day does not end because a pod sent something odd."""
+        self.drawn = True
         try:
             self.draw_bars()
             self.draw()

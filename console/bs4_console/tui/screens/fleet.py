@@ -13,6 +13,7 @@ from bs4_console.tui.ink import Line, cut, fold, spread, text_of, width_of
 from bs4_console.tui.screens.base import Subject
 from bs4_console.tui.screens.table import TableScreen
 from bs4_console.tui.views import fleet as view
+from bs4_console.tui.views import notes
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
 
@@ -117,14 +118,8 @@ class FleetScreen(TableScreen):
             lines += fold(advice, width - 4, "", 3)[:2]
         elif not problems:
             lines.append([("   nothing needs you here", "dim")])
-        if run and run.view.notes:
-            note = run.view.notes[-1]
-            said: Line = [
-                ("   ✎ ", "accent"),
-                (str(note.get("text", "")), ""),
-                (f"  {note.get('who', '')} {words.of_day(note['t'])}", "dim"),
-            ]
-            lines.append(cut(said, width))
+        if run and (said := notes.newest(run.view.notes, width)):
+            lines.append(said)
         return [*lines[:6], cut(self._facts(subject), width)]
 
     def _what_to_press(self, subject: Subject) -> tuple[str, Line]:

@@ -41,7 +41,7 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 
 class HelpScreen(ConsoleScreen):
     place: ClassVar[str] = commands.HELP
-    DEFAULT_CSS = "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 1 2 0 2; }"
+    DEFAULT_CSS = "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; padding: 1 2 0 2; }"
 
     def __init__(self, about: str) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from textual.widget import Widget
 from bs4_console.core.state import PodState
 from bs4_console.tui import commands, words
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.widgets.file_pane import FilePane
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands
@@ -105,3 +106,29 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
     def do_copy(self, args: str) -> None:
         self.console_app.copy(self.pane.view.visible_text(), "Copied the visible log lines.")
+
+
+class FileScreen(LogScreen):
+    """Any file of the pod: what is its own is which stream that is, and that it belongs to no run."""
+
+    def __init__(self, pod: PodState, path: str) -> None:
+        super().__init__(pod, "", path)
+        self.path = path
+
+    def body(self) -> Iterable[Widget]:
+        yield FilePane(self.pod, self.path)
+
+    def trail(self) -> Sequence[str]:
+        return ("fleet", self.pod.name, self.path)
+
+    def subject(self) -> Subject:
+        return Subject(self.pod)
+
+    def hints(self, command: commands.Command) -> bool:
+        return command.id != "source" and super().hints(command)
+
+    def without(self, need: str) -> str:
+        return "This is a file, and of no run." if need in ("run", "incident") else super().without(need)
+
+    def do_source(self, args: str) -> None:
+        self.console_app.say("This is one file; :file PATH opens another.")

@@ -15,7 +15,7 @@ from bs4_console.tui.checkpoint_line import CheckpointLine
 from bs4_console.tui.ink import Line, cut
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.log import LogScreen
-from bs4_console.tui.views import gpus
+from bs4_console.tui.views import gpus, notes
 from bs4_console.tui.views import run as view
 from bs4_console.tui.views.moment import moment_line
 from bs4_console.tui.widgets.curve_commands import OF_CURVES, CurveCommands
@@ -103,6 +103,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         lines = self._host_lines(run, width)
         if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
             lines.append(cut(kept, width))
+        if height >= 30 and (said := notes.newest(run.view.notes, width, 1)):
+            lines.append(said)
         self.query_one("#host", Panel).show(lines)
 
     def _alarm(self, run: RunState, width: int, most: int) -> list[Line]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -44,6 +44,8 @@ class LogPane(Vertical):
     LogPane { height: 1fr; }
     LogPane > Panel { height: 1; }
     """
+
+    NOUN: ClassVar[str] = "logs"
 
     def __init__(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
         super().__init__()
@@ -90,7 +92,7 @@ class LogPane(Vertical):
         if self._session is None:
             return
         if source is not None and at is not None:
-            self._start(self._from_here({f"log/{self.run}/{source}": at}, at), "log")
+            self._start(self._from_here({self.stream_of(source): at}, at), "log")
             return
         feed = self._new_feed(self._session, following=True)
         streams = self._wanted_streams()
@@ -166,11 +168,14 @@ class LogPane(Vertical):
         self._broken = True
         self._busy = ""
 
+    def stream_of(self, source: str) -> str:
+        return f"log/{self.run}/{source}"
+
     def streams(self) -> list[str]:
         return sources(self.pod, self.run)
 
     def _wanted_streams(self) -> list[str]:
-        return self.streams() if self.source is None else [f"log/{self.run}/{self.source}"]
+        return self.streams() if self.source is None else [self.stream_of(self.source)]
 
     def _names(self) -> Sequence[str]:
         return [short(stream) for stream in self._feed.streams] if self._feed and self.source is None else []
@@ -214,7 +219,7 @@ class LogPane(Vertical):
         feed, view = self._feed, self.view
         names = self.streams()
         what = self.source or (f"all {len(names)} sources" if len(names) != 1 else short(names[0]))
-        left: Line = [(" logs", "head"), (f"  {what}", "bold")]
+        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
         if self._moment is not None:
             left += [(" · ", "dim"), (f"at {words.of_day(self._moment, seconds=True)}", "accent")]
         if self._at is not None:

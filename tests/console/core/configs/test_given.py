@@ -19,14 +19,42 @@ def ids(directory: Path, trainer: str, text: str, **given: object) -> set[str]:
 
 def step(root: Path, number: int, *, trainer: bool = True, orchestrator: bool = True, stable: bool = True) -> None:
     """A checkpoint of 2026-01."""
-    for there, name in (
-        (trainer, f"checkpoints/step_{number}/trainer/.metadata"),
-        (orchestrator, f"run_default/checkpoints/step_{number}/orchestrator/progress.pt"),
-        (stable, f"run_default/broadcasts/step_{number}/STABLE"),
+    for there, directory, files in (
+        (trainer, f"checkpoints/step_{number}/trainer", (".metadata", "__0_0.distcp")),
+        (orchestrator, f"run_default/checkpoints/step_{number}/orchestrator", ("progress.pt", "buffer/rollout_buffer.jsonl")),
+        (stable, f"run_default/broadcasts/step_{number}", ("pytorch_model.bin", "STABLE")),
     ):
-        if there:
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).touch()
+        for name in files if there else ():
+            (root / directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / directory / name).write_text("__0_0.distcp")
+
+
+def test_a_marker_alone_makes_no_step_whole(tmp_path: Path) -> None:
+    """A copy that broke off leaves the marker and not what it promises."""
+    root = tmp_path / "outputs"
+    step(root, 10)
+    resume10 = changed(OLD, ("keep_last = 3", "keep_last = 3\nresume_step = 10"))
+    assert "R20" not in ids(tmp_path, OLD, resume10, run_dir=root)
+    (root / "checkpoints" / "step_10" / "trainer" / "__0_0.distcp").write_text("")
+    (item,) = [item for item in findings(tmp_path, OLD, resume10, run_dir=root) if item.id == "R20"]
+    assert "it lacks trainer (__0_0.distcp is empty)" in item.message
+    assert "No step is complete" in item.fix
+
+
+def test_a_step_of_the_current_generation_needs_both_halves(tmp_path: Path) -> None:
+    root = tmp_path / "outputs" / "practice-1"
+    for part, files in (("trainer", (".metadata", "__0_0.distcp")), ("orchestrator", ("progress.pt",))):
+        for name in files:
+            path = root / "checkpoints" / "step_10" / part / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("__0_0.distcp")
+    resume10 = changed(NEW, ("max_steps = 1000\n", "max_steps = 1000\n[resume]\nstep = 10\n"))
+    assert "R20" not in ids(tmp_path, NEW, resume10, run_dir=root)
+    elsewhere = resume10.replace("keep_last = 3", 'keep_last = 3\noutput_dir = "/elsewhere"')
+    assert "R20" not in ids(tmp_path, NEW, elsewhere, run_dir=root), "the directory that was given is the one that is looked at"
+    (root / "checkpoints" / "step_10" / "orchestrator" / "progress.pt").unlink()
+    (item,) = [item for item in findings(tmp_path, NEW, resume10, run_dir=root) if item.id == "R20"]
+    assert "it lacks orchestrator (no progress.pt)" in item.message
 
 
 def test_resume_needs_a_step_that_is_complete_everywhere(tmp_path: Path) -> None:

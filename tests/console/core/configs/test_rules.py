@@ -140,6 +140,10 @@ WRONG: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("schema", NEW, [("rank = 8\nalpha = 32", "rank = 8"), ('name = "qwen3-8b-practice"', 'name = "qwen3-8b-practice"\nalpha = 16 # <-')]),
     ("toml", OLD, [("max_steps = 1000", "max_steps = 1000\nmax_steps = 5 # <-")]),
     ("toml", NEW, [("[run]", "[run # <-")]),
+    ("schema", NEW, [("[model]", '[model.vlm] # <-\nvision_encoder_attr = "a"\nlanguage_model_attr = "b"\n\n[model]')]),
+    ("schema", NEW, [("[trainer.optim]", '[trainer.scheduler]\ntype = "linear"\ndecay_steps = 995 # <-\n\n[trainer.optim]')]),
+    ("schema", NEW, [("[trainer.optim]", '[trainer.scheduler]\ntype = "cosine"\nwarmup_steps = 1000 # <-\n\n[trainer.optim]')]),
+    ("schema", NEW, [("[trainer.optim]", '[trainer.scheduler]\ntype = "linear" # <-\nwarmup_steps = 0\ndecay_steps = 0\n\n[trainer.optim]')]),
 ]  # fmt: skip
 
 #: (rule, trainer, changes): the same words, and the rule has to keep silent.
@@ -176,7 +180,8 @@ FINE: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("R22", NEW, []),
     ("R23", OLD, [('executor_backend = "local"\n', "")]),
     ("R24", OLD, [('name = "Qwen/Qwen3-8B"', 'name = "Qwen/Qwen3-Evlution-8B"')]),
-    ("R24", NEW, [("[model]", '[model.vlm]\nvision_encoder_attr = "model.visual"\nlanguage_model_attr = "model.language_model"\n\n[model]'), ("Qwen3-8B", "Qwen3-VL-8B")]),
+    ("R24", NEW, [("[model]", '[model.vlm]\nvision_encoder_attr = "model.visual"\nlanguage_model_attr = "model.language_model"\n\n[model]'), ("Qwen3-8B", "Qwen3-VL-8B"), ("[trainer.model]\n", '[trainer.model]\nimpl = "custom"\noptimization_dtype = "bfloat16"\nreduce_dtype = "bfloat16"\n')]),
+    ("schema", NEW, [("[trainer.optim]", '[trainer.scheduler]\ntype = "linear"\nwarmup_steps = 0\n\n[trainer.optim]')]),
     ("R25", OLD, [("trainer_gpu_ids = [1]", "trainer_gpu_ids = [1, 2, 3]")]),
     ("R25", NEW, [("num_train_gpus = 1", "num_train_gpus = 7")]),
     ("R29", OLD, [("max_tokens = 2048", "max_tokens = 4096"), ("max_model_len = 4096", "max_model_len = 8192")]),

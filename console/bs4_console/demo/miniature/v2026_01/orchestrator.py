@@ -57,7 +57,7 @@ class _Orchestrator:
         log.info(f"Initializing checkpoint manager ({config.get('ckpt')})")
         resume = self._resume_step()
         if config.has("wandb"):
-            wandb.init(self._output, offline=bool(config.get("wandb.offline")))
+            wandb.init(self._output, offline=bool(config.get("wandb.offline")), identity=config.get("wandb.id"))
         scores = [environment.load(env["id"], log.error) for env in config.get("env", [{"id": "reverse-text"}])]
         log.info("Starting 1 env worker(s) (1 per env)")
         sampling = rollouts.Sampling(

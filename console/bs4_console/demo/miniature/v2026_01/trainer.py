@@ -61,7 +61,7 @@ class _Trainer:
         self._log.info(f"Starting RL trainer in {self._world}")
         self._log.info(f"Starting RL trainer in {self._world} in {self._output}")
         if self._world.is_master and self._config.has("wandb"):
-            wandb.init(self._output, offline=bool(self._config.get("wandb.offline")))
+            wandb.init(self._output, offline=bool(self._config.get("wandb.offline")), identity=self._config.get("wandb.id"))
         self._log.info(f"Initializing checkpoint managers ({self._config.get('ckpt')})")
         hub.load_config(self._config.get("model.name"))
         self._take_memory()

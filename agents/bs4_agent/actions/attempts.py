@@ -1,0 +1,126 @@
+"""Starting a run, stopping one, and taking on what somebody started by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.actions.desk import Desk
+from bs4_agent.errors import BadRequest, PlanChanged, Refused
+from bs4_agent.ledger import ActionView
+from bs4_agent.pod import Pod
+from bs4_agent.runs import launch_plan, launching
+
+
+class Attempts:
+    def __init__(self, desk: Desk, pod: Pod) -> None:
+        self._desk, self._pod = desk, pod
+
+    def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        asked, record = body["launch"], body.get("record") or {}
+        if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
+            raise BadRequest("`launch` and `record` of a plan are tables; send them so.")
+        run = launching.spec_of({**asked, "resume": None}).run
+        self._desk.accept(key, body, who, run, playbook=launch_plan.NAME)
+
+        def make() -> launch_plan.LaunchPlan:
+            return self._pod.plan_launch(asked, record, self._tries(run))
+
+        self._desk.start("", key, lambda: self._desk.journal_plan(key, launch_plan.NAME, run, make))
+
+    def _tries(self, run: str) -> int:
+        """Launches of a run that have ended. Part of a plan's hash, from which a launch has its key: a new try is a new action."""
+        return sum(action.kind == "launch" and action.run == run and action.ended for action in self._desk.ledger.actions.values())
+
+    def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """By the hash of a plan that a person has confirmed, or (`plan_hash` absent) exactly as the body says, moving nothing aside."""
+        if body.get("plan_hash") is not None:
+            self._launch_planned(key, body, who)
+            return
+        spec = launching.spec_of(body)
+        launching.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
+        command = self._pod.command_line(spec)
+        titles = [f"Start {spec.run}"]
+        if body.get("wait", True) and spec.component == "rl":
+            titles.append("Wait for the first step")
+        steps = [{"title": title, "command": command if index == 0 else ""} for index, title in enumerate(titles)]
+        with self._desk.holding(spec.run, key):
+            self._desk.accept(key, body, who, spec.run, steps=steps)
+            self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
+
+    def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        view = self._desk.kept_plan(body.get("plan_hash"), "launch --plan")
+        launch_plan.must_apply(view.plan)
+        self._desk.must_live(view)
+        if view.plan["typed_name"] and body.get("confirm_run") != view.run:
+            raise Refused(f"This start moves checkpoints of {view.run} aside; confirm it by typing the run's name.")
+        planned = {**body, "plan": view.plan}
+        with self._desk.holding(view.run, key):
+            now = self._pod.plan_launch(view.plan["asked"], view.plan["record"], self._tries(view.run))
+            if now.hash != view.plan_hash:
+                raise PlanChanged(f"What a start of {view.run} would do has changed since the plan was made ({now.why}); make a new plan.")
+            steps = [{"title": step["title"], "command": step["command"]} for step in view.plan["steps"]]
+            self._desk.accept(key, planned, who, view.run, playbook=launch_plan.NAME, plan_hash=view.plan_hash, steps=steps)
+            self._desk.start(view.run, key, lambda: self._do_launch(key, planned))
+
+    def _do_launch(self, key: str, body: Mapping[str, Any]) -> None:
+        """Each step finds what an earlier life of the agent has done of it: moves and the attempt bear the action's key."""
+        event = self._desk.event
+        plan: Mapping[str, Any] = body.get("plan") or {}
+        spec = launch_plan.spec_in(plan) if plan else launching.spec_of(body)
+        step = 0
+        if plan.get("moves"):
+            if not self._pod.claimed(spec.run, key):  # an attempt of this action: everything was moved before, and what lies there is new
+                paths = [Path(path) for path in plan["moves"]]
+                event(key, spec.run, "intent", sync=True, step=0, targets=[{"path": str(path)} for path in paths])
+                event(key, spec.run, "step-done", sync=True, step=0, detail=self._pod.move_aside(spec, paths, key))
+            step = 1
+        event(key, spec.run, "intent", sync=True, step=step)
+        attempt = self._pod.launch(spec, key)
+        event(key, spec.run, "step-done", step=step, detail=f"attempt {attempt} runs")
+        if not (plan.get("verify") if plan else body.get("wait", True) and spec.component == "rl"):
+            event(key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt})
+            return
+        event(key, spec.run, "intent", step=step + 1)
+        with self._desk.boundaries.rest():
+            first = self._pod.wait_first_step(spec.run, attempt, lambda text: event(key, spec.run, "intent", step=step + 1, detail=text))
+        if first is None:
+            _, reached, does = launch_plan.AWAITED[spec.component]
+            event(key, spec.run, "step-done", step=step + 1, detail=reached)
+            event(key, spec.run, "done", detail=f"{spec.run} {does}", result={"attempt": attempt})
+            return
+        event(key, spec.run, "step-done", step=step + 1, detail=f"step {first} is done")
+        event(key, spec.run, "done", detail=f"{spec.run} trains", result={"attempt": attempt, "step": first})
+
+    def resume_launch(self, action: ActionView) -> None:
+        self._desk.hold(action.run, action.key)
+        self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
+
+    def stop(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        run = self._pod.runs.get(str(body.get("run"))).name
+        with self._desk.holding(run, key):
+            self._desk.accept(key, body, who, run, steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}])
+            self._desk.start(run, key, lambda: self._do_stop(key, body))
+
+    def _do_stop(self, key: str, body: Mapping[str, Any]) -> None:
+        run = str(body["run"])
+        self._desk.event(key, run, "intent", sync=True, step=0)
+        detail = self._pod.stop(run, lambda text: self._desk.event(key, run, "intent", step=0, detail=text))
+        self._desk.event(key, run, "step-done", step=0, detail=detail)
+        self._desk.event(key, run, "done", detail=detail)
+
+    def resume_stop(self, action: ActionView) -> None:
+        self._desk.hold(action.run, action.key)
+        self._desk.start(action.run, action.key, lambda: self._do_stop(action.key, action.body))
+
+    def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        self._desk.accept(key, body, who, str(body.get("run", "")))
+        self._desk.start("", key, lambda: self._do_adopt(key, body))
+
+    def _do_adopt(self, key: str, body: Mapping[str, Any]) -> None:
+        found = self._pod.adopt(body.get("pid"), str(body.get("run") or ""))
+        adopted = [c for c in found if c["adopted"]]
+        detail = ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted) or "no run was found that is not known already"
+        run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
+        self._desk.event(key, run, event, detail=detail, result={"candidates": found})

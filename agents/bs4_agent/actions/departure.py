@@ -1,0 +1,56 @@
+"""The agent gives its place to a newer one: between two steps, never in the middle of one."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bs4_agent.actions.desk import Desk
+from bs4_agent.errors import AgentError, Busy
+
+#: Seconds that a newer agent waits for the end of the step that is being carried out; then it is refused.
+BOUNDARY_S = 60.0
+
+
+class Departure:
+    """`hand_over` is told the body once nothing is under way any more."""
+
+    def __init__(self, desk: Desk, hand_over: Callable[[Mapping[str, Any]], None]) -> None:
+        self._desk, self._hand_over = desk, hand_over
+        self._leaving = threading.Lock()
+
+    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        if not self._leaving.acquire(blocking=False):
+            raise Busy("Another console is replacing this agent already; wait a minute.")
+        at_once = self._desk.boundaries.hold(0.0)
+        try:
+            self._desk.accept(key, body, who, "")
+            if at_once:
+                self._leave(key, body)
+            else:
+                threading.Thread(target=self._leave_at_boundary, args=(key, body), name="handover", daemon=True).start()
+        except AgentError:
+            self._stay()
+            raise
+
+    def _leave(self, key: str, body: Mapping[str, Any]) -> None:
+        """No step is under way and none begins any more: what is unfinished is in the journal, for the newer agent."""
+        self._desk.event(key, "", "done")
+        self._hand_over(body)
+
+    def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._desk.event(key, "", "started", detail="waiting for the end of the step that is under way")
+            if self._desk.boundaries.hold(BOUNDARY_S):
+                self._leave(key, body)
+                return
+            self._desk.event(key, "", "busy", detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays")
+        except AgentError:
+            traceback.print_exc()  # the journal cannot be written, so whoever waits for this action gives up by himself
+        self._stay()
+
+    def _stay(self) -> None:
+        self._desk.boundaries.release()
+        self._leaving.release()

@@ -1,0 +1,119 @@
+"""Playbooks: planned, confirmed by hash, carried out, and by their mode also without anybody there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_agent.actions.desk import Desk
+from bs4_agent.errors import AgentError, PlanChanged, Refused
+from bs4_agent.ids import ulid
+from bs4_agent.ledger import ActionView
+from bs4_agent.playbooks import plan as plans
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.playbooks.runner import Runner
+from bs4_agent.pod import Pod
+
+#: Recoveries of a run without a new step before no more are tried: the same fix does not work the third time.
+RECOVERY_LIMIT = 2
+#: Seconds for which a recovery waits for what an earlier life of the agent had begun on its run.
+LATER_S = 2 * 3600.0
+#: The most dangerous step that mode auto may take when not all targets are proved ours.
+_AUTO_DANGERS = ("none", "restart")
+
+
+class Recoveries:
+    def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
+        self._desk, self._pod, self._library = desk, pod, library
+
+    def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        playbook = self._library.get(str(body.get("playbook")))
+        run = self._pod.runs.get(str(body.get("run"))).name
+        self._desk.accept(key, body, who, run, playbook=playbook.id)
+        self._desk.start("", key, lambda: self._make(key, playbook.id, run, str(body.get("incident", ""))))
+
+    def _make(self, key: str, playbook_id: str, run: str, incident: str) -> plans.Plan | None:
+        playbook = self._library.get(playbook_id)
+        return self._desk.journal_plan(key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident))
+
+    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
+        playbook = self._library.get(str(body.get("playbook")))
+        plan = self._confirmed(body, playbook.id)
+        if playbook.typed_name and body.get("confirm_run") != plan.run:
+            raise Refused(f"{playbook.id} moves everything {plan.run} has written; confirm it by typing the run's name.")
+        self._check_limit(plan.run)
+        with self._desk.holding(plan.run, key):
+            self._desk.accept(
+                key, {**body, "plan": plan.as_dict()}, who, plan.run, playbook=playbook.id, plan_hash=plan.hash, incident=plan.incident,
+                steps=[{"title": s.title, "command": s.command} for s in plan.steps],
+            )  # fmt: skip
+            self._desk.start(plan.run, key, lambda: self._carry_out(key, plan, None))
+
+    def _confirmed(self, body: Mapping[str, Any], playbook_id: str) -> plans.Plan:
+        view = self._desk.kept_plan(body.get("plan_hash"), "playbook plan")
+        if view.playbook != playbook_id:
+            raise Refused(f"That plan is of {view.playbook}, not of {playbook_id}; make a new plan.")
+        self._desk.must_live(view)
+        attempt = self._pod.runs.get(view.run).attempt
+        if (attempt.number if attempt else 0) != view.attempt:
+            raise PlanChanged(f"{view.run} has started another attempt since the plan was made; make a new plan.")
+        return plans.Plan.from_dict(view.plan, self._library.get(playbook_id), view.expires_m)
+
+    def _check_limit(self, run: str) -> None:
+        last_step = self._pod.last_step_t(run)
+        tried = [
+            a for a in self._desk.ledger.actions.values()
+            if a.kind == "playbook" and a.run == run and a.state == "failed" and a.accepted_t > last_step
+        ]  # fmt: skip
+        if len(tried) >= RECOVERY_LIMIT:
+            raise Refused(f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and start it by hand once it can work.")
+
+    def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
+        recovered = Runner(self._pod, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
+        if recovered:
+            self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
+
+    def resume(self, action: ActionView) -> None:
+        try:
+            plan = plans.Plan.from_dict(action.body["plan"], self._library.get(action.playbook), 0.0)
+        except (KeyError, AgentError) as error:
+            self._desk.unreadable(action.key, action.run, error)
+            return
+        self._desk.hold(action.run, action.key)
+        self._desk.start(action.run, action.key, lambda: self._carry_out(action.key, plan, action))
+
+    def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
+        """An incident was opened: mode ask prepares the plan, mode auto carries it out. Only what the playbook's rules allow."""
+        mode = self._desk.ledger.mode(run, playbook_id) if playbook_id else "observe"
+        if mode == "observe" or playbook_id is None:
+            return
+        if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):
+            # The plan asks a store, and an action of before the restart may still be ending: neither may hold the watch up.
+            self._desk.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
+            return
+        self._by_mode(incident, run, playbook_id, mode)
+
+    def _later(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        deadline = time.monotonic() + LATER_S
+        with self._desk.boundaries.rest():
+            while self._desk.held(run) and time.monotonic() < deadline:
+                time.sleep(0.5)
+        try:
+            self._by_mode(incident, run, playbook_id, mode)
+        except AgentError as error:  # two recoveries without a new step, or somebody else is at it: said, and left to a person
+            self._desk.book("note", sync=True, run=run, text=f"{playbook_id} was not carried out: {error.message}", who=f"mode {mode}")
+
+    def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        key, who = ulid(), f"mode {mode}"
+        self._desk.accept(key, {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident}, who, run, playbook=playbook_id)
+        plan = self._make(key, playbook_id, run, incident)
+        playbook = self._library.get(playbook_id)
+        if mode != "auto" or plan is None or not playbook.automatic:
+            return
+        proved = all("dead_run" in target for step in plan.steps for target in step.targets)
+        if playbook.danger in _AUTO_DANGERS or proved:
+            confirmed = ulid()
+            body = {"key": confirmed, "kind": "playbook", "playbook": playbook_id, "run": run, "plan_hash": plan.hash}
+            with self._desk.lock:
+                self.accept(confirmed, body, who)

@@ -1,0 +1,61 @@
+"""Bringing a checkpoint back from the store: a plan, its confirmation, and the work."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.setups import SetUpActions
+from bs4_agent.errors import AgentError, BadRequest
+from bs4_agent.ledger import ActionView
+from bs4_agent.pod import Pod
+
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.restore_action import Restores
+
+
+class Restorals:
+    """`set_ups`: whose long commands' shim fetches, too."""
+
+    def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
+        self._desk, self._pod, self._set_ups = desk, pod, set_ups
+
+    @functools.cached_property
+    def work(self) -> Restores:
+        """Made when something is to be restored; until then nothing of it is imported."""
+        from bs4_agent.checkpoints.restore import Restoring
+        from bs4_agent.checkpoints.restore_action import Restores
+
+        runs = self._pod.runs
+        restoring = Restoring(runs.home, runs, self._set_ups.work.jobs)
+        return Restores(restoring, runs, self._desk.book, self._desk.ledger, self._desk.boundaries.rest)
+
+    def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        from bs4_agent.checkpoints import restore, restore_action
+
+        if not isinstance(body["restore"], Mapping):
+            raise BadRequest("`restore` of a plan is a table; send it so.")
+        asked = restore.Asked.read(body["restore"])
+        self._desk.accept(key, body, who, asked.run, playbook=restore_action.NAME)
+        self._desk.start("", key, lambda: self.work.plan(key, asked))
+
+    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        plan = self.work.confirmed(body)
+        run = plan.asked.run
+        with self._desk.holding(run, key):
+            steps = [{"title": s.title, "command": s.command} for s in plan.steps]
+            self._desk.accept(key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps)
+            self._desk.start(run, key, lambda: self.work.carry_out(key, plan))
+
+    def resume(self, action: ActionView) -> None:
+        from bs4_agent.checkpoints.restore_action import RestorePlan
+
+        try:
+            plan = RestorePlan.from_dict(action.body["plan"])
+        except (KeyError, AgentError) as error:
+            self._desk.unreadable(action.key, action.run, error)
+            return
+        self._desk.hold(action.run, action.key)
+        self._desk.start(action.run, action.key, lambda: self.work.carry_out(action.key, plan, action))

@@ -1,0 +1,99 @@
+"""Where actions come in: each kind with who takes it, who plans it, and who goes on with it after a start of the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bs4_agent.actions.attempts import Attempts
+from bs4_agent.actions.departure import Departure
+from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.orders import Orders
+from bs4_agent.actions.recoveries import Recoveries
+from bs4_agent.actions.restorals import Restorals
+from bs4_agent.actions.setups import SetUpActions
+from bs4_agent.book import Book
+from bs4_agent.errors import BadRequest, KeyReused
+from bs4_agent.ledger import ActionView
+from bs4_agent.playbooks.compiled import Library, digest
+from bs4_agent.pod import Pod
+from bs4_agent.streams.segments import SegmentStream
+
+#: Told key, body, who and the payload, under the desk's lock: refuses, or journals `accepted` and starts the work.
+Take = Callable[[str, Mapping[str, Any], str, bytes], None]
+
+
+class Actions:
+    """`submit` answers at once; the work happens on a thread of its own and is read from the journal."""
+
+    def __init__(
+        self, pod: Pod, library: Library, book: Book, journal: SegmentStream, hand_over: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        self.desk = desk = Desk(book)
+        self._journal = journal
+        self._bodies = {key: digest(_identity(action.body)) for key, action in desk.ledger.actions.items() if action.body}
+        self.recoveries = Recoveries(desk, pod, library)
+        self.orders = Orders(desk, pod, library)
+        self.set_ups = SetUpActions(desk, pod)
+        self.restorals = Restorals(desk, pod, self.set_ups)
+        pod.restoring = lambda: self.restorals.work.restoring
+        attempts, departure = Attempts(desk, pod), Departure(desk, hand_over)
+        self._kinds: Mapping[str, Take] = {
+            "plan": self._plan, "playbook": self.recoveries.accept, "launch": attempts.launch, "stop": attempts.stop,
+            "adopt": attempts.adopt, "mode": self.orders.mode, "keep": self.orders.keep, "sync": self.orders.sync,
+            "note": self.orders.note, "setup": self.set_ups.accept, "setup-stop": self.set_ups.stop, "restore": self.restorals.accept,
+            "handover": departure.accept, "release": self._release,
+        }  # fmt: skip
+        #: By the field of a `plan` that says what is to be planned; without any of them it is a playbook.
+        self._plans = {"launch": attempts.plan_launch, "setup": self.set_ups.plan, "restore": self.restorals.plan}
+        self._resumes: Mapping[str, Callable[[ActionView], None]] = {
+            "playbook": self.recoveries.resume, "launch": attempts.resume_launch, "stop": attempts.resume_stop,
+            "setup": self.set_ups.resume, "restore": self.restorals.resume,
+            "rotate": lambda action: None,  # what a rotation has moved aside the disk guard frees
+        }  # fmt: skip
+
+    def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
+        """Accept one action. KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired, Refused say why not; nothing was done then.
+
+        `payload`: the secrets of a set-up; everything else of an action is journalled.
+        """
+        key, kind = body.get("key"), body.get("kind")
+        if not isinstance(key, str) or len(key) != 26:
+            raise BadRequest("An action needs a key of 26 characters (a ULID); send one.")
+        take = self._kinds.get(str(kind))
+        if take is None:
+            raise BadRequest(f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}.")
+        with self.desk.lock:
+            known = self._bodies.get(key)
+            if known == digest(_identity(body)):
+                return {"action": key, "state": "accepted"}
+            if known is not None:
+                raise KeyReused(f"Action key {key} was used for something else already; make a new one.")
+            take(key, body, who, payload)
+            self._bodies[key] = digest(_identity(body))
+        return {"action": key, "state": "accepted"}
+
+    def resume(self) -> None:
+        """After a start of the agent: finish what an earlier life began, or say that it was interrupted."""
+        self.set_ups.forget_ended()
+        for action in list(self.desk.ledger.actions.values()):
+            if action.ended:
+                continue
+            go_on = self._resumes.get(action.kind)
+            if go_on is None:
+                self.desk.event(action.key, action.run, "interrupted", detail="the agent was restarted; ask again")
+            else:
+                go_on(action)
+
+    def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        plan = next((plan for field, plan in self._plans.items() if body.get(field) is not None), self.recoveries.plan)
+        plan(key, body, who)
+
+    def _release(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """A console holds the journal up to `cursor`. Not journalled: it says nothing about the pod, and comes with every segment."""
+        self._journal.release(str(body.get("cursor")))
+
+
+def _identity(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes two submissions the same: all but what the agent itself adds."""
+    return {k: v for k, v in body.items() if k != "plan"}

@@ -1,0 +1,63 @@
+"""Whether a process was of an earlier life of this pod: of a boot that is over, or of a container that was stopped and started again.
+
+A container that a provider pauses and resumes keeps the host's boot id. What is new is its first process: who is older than that was in
+another life of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.clock import stamp
+from bs4_agent.identity import Identity
+from bs4_agent.runs.files import write_json
+from bs4_agent.runs.model import Attempt
+from bs4_agent.scope import Scope
+
+#: In an attempt's directory, once it is known to have ended with the pod.
+MARK = "ended_with_pod.json"
+#: Clocks of the kernel are read one after the other, and start times are in hundredths.
+_SLACK_S = 1.0
+#: A stop that gives a container longer than this between TERM and KILL is no stop of a pod.
+_WITH_POD_S = 120.0
+
+
+def first_process(scope: Scope) -> Identity | None:
+    """The process that everything on this pod descends from: its pid 1, or the root of a practice pod."""
+    return scope.root if scope.root is not None else Identity.of(1)
+
+
+def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:
+    """False also where it cannot be known."""
+    if identity is None or first is None:
+        return False
+    return identity.boot_id != first.boot_id or identity.start_ticks < first.start_ticks
+
+
+def began_t(first: Identity) -> float:
+    """Wall second at which this life of the pod began."""
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def ended_with_the_pod(directory: Path, attempt: Attempt, first: Identity | None, leaving: Mapping[str, Any] | None = None) -> bool:
+    """Whether an attempt is over because all of the pod was: it was of an earlier life, and nobody was left to write its end, or it ended
+    within two minutes of the agent's being told to leave (`leaving`, its last word of this attempt). Known once, it stays known in
+    `directory`, through further lives."""
+    mark = directory / MARK
+    if attempt.end is None:
+        return False
+    if mark.exists():
+        return True
+    if first is None or not of_an_earlier_life(attempt.shim or attempt.launcher, first):
+        return False
+    if (attempt.end.code, attempt.end.signal) == (None, None):
+        ended = attempt.end.t >= began_t(first) - _SLACK_S  # else it was seen to be over while that life went on
+    else:
+        ended = leaving is not None and -_SLACK_S <= attempt.end.t - float(leaving["t"]) <= _WITH_POD_S
+    if ended:
+        write_json(mark, {**stamp()})
+    return ended

@@ -1,0 +1,122 @@
+"""Where things lie in a bucket: every name that is written or looked for is made here.
+
+<prefix>/<run>/latest.json                        the pointer: the newest step that was verified there
+<prefix>/<run>/lease.json                         which controller acts
+<prefix>/<run>/recovery.json                      what the controllers know together of the run: where it is, what was spent
+<prefix>/<run>/clock.json                         written to learn what time the store has
+<prefix>/<run>/steps/step_N/manifest.json         what belongs to step N
+<prefix>/<run>/steps/step_N/files/<path>          its files, by their path below the run's output directory
+<prefix>/<run>/logs/<attempt>/<name>              logs of attempts that ended
+<prefix>/<run>/reports/<name>                     crash reports
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bs4_agent.errors import BadRequest
+from bs4_agent.paths import safe_name
+
+#: B2: letters, digits and hyphens, 6 to 63 of them (backblaze.com/docs, "Buckets").
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{4,61}[A-Za-z0-9]")
+_STEP = re.compile(r"step_(0|[1-9]\d{0,11})")
+#: B2's own limit for a name, in bytes of UTF-8.
+NAME_MOST = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """`b2://BUCKET/PREFIX`; `prefix` has no slash at its ends and may be empty."""
+
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str) -> Place:
+        """BadRequest says how it is written."""
+        bucket, _, prefix = url.removeprefix("b2://").partition("/")
+        prefix = prefix.rstrip("/")
+        if not url.startswith("b2://") or _BUCKET.fullmatch(bucket) is None or bucket.startswith("b2-"):
+            raise BadRequest(f"{url[:120]!r} is no place in a bucket; write b2://BUCKET or b2://BUCKET/PREFIX.")
+        if prefix:
+            checked(prefix)
+        return cls(bucket, prefix)
+
+    def __str__(self) -> str:
+        return f"b2://{self.bucket}/{self.prefix}" if self.prefix else f"b2://{self.bucket}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names of one run. `prefix` as in Place."""
+
+    prefix: str
+    run: str
+
+    def __post_init__(self) -> None:
+        safe_name(self.run, "run")
+
+    @property
+    def root(self) -> str:
+        """Ends with a slash, so that run `a` does not find what belongs to `a-v2`."""
+        return f"{self.prefix}/{self.run}/" if self.prefix else f"{self.run}/"
+
+    @property
+    def pointer(self) -> str:
+        return f"{self.root}latest.json"
+
+    @property
+    def lease(self) -> str:
+        return f"{self.root}lease.json"
+
+    @property
+    def recovery(self) -> str:
+        return f"{self.root}recovery.json"
+
+    @property
+    def clock(self) -> str:
+        return f"{self.root}clock.json"
+
+    @property
+    def steps(self) -> str:
+        return f"{self.root}steps/"
+
+    def step(self, number: int) -> str:
+        return f"{self.steps}step_{number}/"
+
+    def manifest(self, number: int) -> str:
+        return f"{self.step(number)}manifest.json"
+
+    def file(self, number: int, path: str) -> str:
+        """`path`: relative to the run's output directory, with slashes."""
+        return checked(f"{self.step(number)}files/{checked(path)}")
+
+    def log(self, attempt: int, name: str) -> str:
+        return checked(f"{self.root}logs/{attempt}/{checked(name)}")
+
+    def report(self, name: str) -> str:
+        return checked(f"{self.root}reports/{checked(name)}")
+
+    def step_of(self, name: str) -> int | None:
+        """The step whose file or manifest `name` is, None for everything else."""
+        if not name.startswith(self.steps):
+            return None
+        return step_number(name[len(self.steps) :].partition("/")[0])
+
+
+def step_number(text: str) -> int | None:
+    """12 of "step_12"; None for anything else, zeros in front among them."""
+    match = _STEP.fullmatch(text)
+    return int(match[1]) if match else None
+
+
+def checked(path: str) -> str:
+    """`path` when it is a relative one that stays below where it begins and that B2 takes as a name; BadRequest otherwise."""
+    parts = path.split("/")
+    bad = not path or any(part in ("", ".", "..") for part in parts) or "\\" in path
+    if bad or any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in path):
+        raise BadRequest(f"{path[:120]!r} is no relative path without '..', so it names nothing in a store; rename that file.")
+    if len(path.encode()) > NAME_MOST:
+        raise BadRequest(f"{path[:80]!r}… is longer than {NAME_MOST} bytes, which no store takes; use a shorter prefix.")
+    return path

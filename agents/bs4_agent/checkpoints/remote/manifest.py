@@ -1,0 +1,108 @@
+"""What belongs to one step in the store: written before its data, so that what is missing can be named."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_agent.checkpoints.remote.errors import StoreDamaged
+from bs4_agent.checkpoints.remote.layout import checked
+from bs4_agent.digest import sha256
+from bs4_agent.errors import BadRequest
+
+SCHEMA = "bs4.manifest/1"
+#: A run with 1000 ranks has some thousand files of 200 bytes here; more than this is no manifest.
+MOST = 16 * 1024 * 1024
+_SHA1_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class File:
+    """`path` relative to the run's output directory; `sha1` hex of its bytes. `sha256` where it was computed."""
+
+    path: str
+    size: int
+    sha1: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`created_t`: wall seconds of the pod. `parts`: part name (trainer, orchestrator, broadcast, weights) -> its directory, relative to
+    the output directory. `config`: which of `files` a resume is started with, "" when none is known. `wandb`: the run ids of "trainer"
+    and "orchestrator", those that are known."""
+
+    run: str
+    trainer: str
+    step: int
+    attempt: int
+    created_t: float
+    files: Sequence[File]
+    parts: Mapping[str, str]
+    config: str = ""
+    wandb: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def encode(self) -> builtins.bytes:
+        """Canonical JSON: equal manifests give equal bytes."""
+        files = []
+        for file in sorted(self.files, key=lambda one: one.path):
+            row: dict[str, Any] = {"path": file.path, "size": file.size, "sha1": file.sha1}
+            files.append(row | ({"sha256": file.sha256} if file.sha256 else {}))
+        whole = {
+            "schema": SCHEMA, "run": self.run, "trainer": self.trainer, "step": self.step, "attempt": self.attempt,
+            "created_t": round(self.created_t, 3), "files": files, "parts": dict(self.parts), "config": self.config,
+            "wandb": dict(self.wandb), "bytes": self.bytes,
+        }  # fmt: skip
+        return json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+    @property
+    def sha256(self) -> str:
+        """Of `encode()`: what the pointer names."""
+        return digest(self.encode())
+
+    @classmethod
+    def decode(cls, data: builtins.bytes, what: str = "The manifest") -> Manifest:
+        """StoreDamaged says what is wrong with it; every path in it is a safe one."""
+        try:
+            raw = json.loads(data)
+            if raw["schema"] != SCHEMA:
+                raise StoreDamaged(
+                    f"{what} has the schema {str(raw['schema'])[:40]!r}, this version reads {SCHEMA}; use a newer bs4-console."
+                )
+            files = [_file(row) for row in raw["files"]]
+            found = cls(
+                str(raw["run"]), str(raw["trainer"]), _count(raw["step"]), _count(raw["attempt"]), float(raw["created_t"]), files,
+                {str(name): checked(str(path)) for name, path in raw["parts"].items()}, str(raw.get("config") or ""),
+                {str(name): str(value) for name, value in (raw.get("wandb") or {}).items() if value},
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError, BadRequest) as error:
+            raise StoreDamaged(f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); another step may be whole.") from error
+        if not files or len({file.path for file in files}) != len(files) or _count(raw.get("bytes", -1)) != found.bytes:
+            raise StoreDamaged(f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); another step may be whole.")
+        if found.config and found.config not in {file.path for file in files}:
+            raise StoreDamaged(f"{what} names a config that is none of its files; another step may be whole.")
+        return found
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _file(row: Mapping[str, Any]) -> File:
+    sha1, other = str(row["sha1"]), row.get("sha256")
+    if len(sha1) != _SHA1_LENGTH or not set(sha1) <= set("0123456789abcdef"):
+        raise ValueError(f"{sha1[:60]!r} is no SHA-1")
+    return File(checked(str(row["path"])), _count(row["size"]), sha1, None if other is None else str(other))
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{str(value)[:40]!r} is no count")
+    return int(value)

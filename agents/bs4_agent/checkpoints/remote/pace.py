@@ -1,0 +1,36 @@
+"""A bandwidth limit over all threads of a transfer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+#: A thread that is told to wait longer looks at a stop in between.
+_NAP_S = 1.0
+#: Bytes that may go at once after a pause, in seconds of the rate.
+_BURST_S = 0.25
+
+
+class Pace:
+    """`rate` bytes a second, None for no limit. Called with what is about to go; `total` counts it."""
+
+    def __init__(
+        self, rate: int | None, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._rate, self._clock, self._sleep = rate, clock, sleep
+        self._lock = threading.Lock()
+        self._free_at = clock()
+        self.total = 0
+
+    def __call__(self, count: int) -> None:
+        with self._lock:
+            self.total += count
+            if self._rate is None:
+                return
+            now = self._clock()
+            # Everybody queues behind the byte before him: the sum over all threads keeps the rate.
+            self._free_at = max(self._free_at, now - _BURST_S) + count / self._rate
+            due = self._free_at
+        while (wait := due - self._clock()) > 0:
+            self._sleep(min(wait, _NAP_S))

@@ -1,0 +1,41 @@
+"""How a program that speaks with a store is started: apart from the agent, which speaks no TLS, with the second bundle on its path.
+
+The bundle (b2sdk and what it needs, pure Python) lies in `~/.bs4/b2/<hash>/`; `~/.bs4/b2-current` names the one in use. It comes with the
+first order to sync or to restore.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from bs4_agent.errors import NotApplicable
+from bs4_agent.paths import Home
+
+# -I and -S as the agent itself: nothing from the environment, the user's site or the working directory is imported.
+_PROGRAM = (
+    "import sys; sys.path[:0] = sys.argv.pop(1).split('\\n'); "
+    "import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
+
+
+def library(home: Home) -> Path | None:
+    """Where b2sdk lies, None when it is not on this pod. An environment that has it itself (a developer's) needs no bundle."""
+    bundle = home.root / "b2-current"
+    if (bundle / "ok").is_file():
+        return bundle.resolve()
+    found = importlib.util.find_spec("b2sdk")
+    return Path(found.origin).parents[1] if found is not None and found.origin is not None else None
+
+
+def command(home: Home, module: str, *arguments: str) -> list[str]:
+    """The argv that runs `module`. Nothing in it is secret. NotApplicable where the second bundle is missing."""
+    place = library(home)
+    if place is None:
+        raise NotApplicable(
+            "This pod has no b2sdk, which speaks with the store; send it with `bs4-console checkpoints sync --pod POD --run RUN --to ...`."
+        )
+    # Behind the agent's own: one of its libraries must not be hidden by another version.
+    path = list(dict.fromkeys([*(entry for entry in sys.path if entry), str(place)]))
+    return [sys.executable, "-IS", "-c", _PROGRAM, "\n".join(path), module, *arguments]

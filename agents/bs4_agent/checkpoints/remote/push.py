@@ -1,0 +1,225 @@
+"""One step into the store, in the order that lets nobody down: manifest, data, verification by a fresh listing, pointer.
+
+Killed anywhere, what the pointer names is complete and verified, and the next push of the same step sends only what is missing. A step
+that the pointer names is never written over: the pointer leaves it first, for another one that is whole, or the push is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.hashing import Hashes, Stamp
+from bs4_agent.checkpoints.remote import pointer as pointers
+from bs4_agent.checkpoints.remote import steps
+from bs4_agent.checkpoints.remote.errors import StoreDamaged, StoreError
+from bs4_agent.checkpoints.remote.layout import Layout
+from bs4_agent.checkpoints.remote.manifest import File, Manifest
+from bs4_agent.checkpoints.remote.pointer import Pointer
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.sync_set import LocalSet
+from bs4_agent.errors import Refused, StepFailed
+
+#: Files at a time. Parts of large ones share the store's own threads.
+FILES = 8
+#: Times that what does not verify is sent again, within one push.
+_AGAIN = 1
+
+#: Told `(event, **fields)`: hashing, manifest, sending, verified, pointed, held.
+Say = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it began afresh), W&B's ids by side."""
+
+    run: str
+    trainer: str
+    attempt: int
+    resumed: int | None
+    wandb: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """`sent` bytes of `bytes` had to be uploaded. `held`: why the pointer was not moved, "" when it names this step (or was not to)."""
+
+    step: int
+    files: int
+    bytes: int
+    sent: int
+    manifest_sha256: str
+    held: str
+
+
+class Push:
+    """Into one run's place. `progress` is told the bytes done, of files as far as they were not there before."""
+
+    def __init__(
+        self, store: Store, layout: Layout, hashes: Hashes, say: Say = lambda *_, **__: None, progress: Callable[[int], None] | None = None
+    ) -> None:
+        self._store, self._layout, self._hashes, self._say, self._progress = store, layout, hashes, say, progress
+
+    def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
+        """Refused: it must not be written now. StepFailed: it changed meanwhile. StoreDamaged: the store keeps other bytes than sent."""
+        known = self._hashes.of(file.path for file in local.files)
+        stamps = {path: stamp for path, (stamp, _) in known.items()}
+        manifest, mine = self._manifest(local, origin, {path: sha1 for path, (_, sha1) in known.items()})
+        paths = {file.name: file.path for file in local.files}
+        sent = self._send(manifest, paths, stamps) if mine else 0
+        for again in range(_AGAIN + 1):
+            entries = {entry.name: entry for entry in self._store.entries(self._layout.step(local.step))}
+            why = steps.missing(self._layout, manifest, entries)
+            if not why:
+                break
+            if again == _AGAIN:
+                raise StoreDamaged(
+                    f"Step {local.step} of {origin.run} does not verify in the store: {why}. It is uploaded again by itself."
+                )
+            self._store.write(self._layout.manifest(local.step), manifest.encode())
+            sent += self._send(manifest, paths, stamps)
+        self._say("verified", step=local.step, files=len(manifest.files), bytes=manifest.bytes, sent=sent, sha256=manifest.sha256)
+        held = self._point(manifest, local, origin) if point else ""
+        return Pushed(local.step, len(manifest.files), manifest.bytes, sent, manifest.sha256, held)
+
+    def _manifest(self, local: LocalSet, origin: Origin, sha1: Mapping[Path, str]) -> tuple[Manifest, bool]:
+        """(the manifest that stands for the step in the store, whether its files may have to be sent). Written before any data."""
+        files = [File(file.name, file.size, sha1[file.path]) for file in local.files]
+        wanted = Manifest(
+            origin.run, origin.trainer, local.step, origin.attempt, local.t, files, local.parts, local.config, origin.wandb
+        )  # fmt: skip
+        there = steps.look_at(self._store, self._layout, local.step)
+        if there is not None and there.manifest is not None and _same_data(there.manifest, wanted, local):
+            if there.whole:
+                return there.manifest, False  # saved before, with the configs of its own time
+            if there.manifest.encode() == wanted.encode():
+                return wanted, True
+        pointer, _ = steps.read_pointer(self._store, self._layout)
+        if pointer is not None and pointer.step == local.step:
+            self._leave(pointer, origin)
+        self._store.write(self._layout.manifest(local.step), wanted.encode())
+        self._say("manifest", step=local.step, files=len(files), bytes=wanted.bytes)
+        return wanted, True
+
+    def _leave(self, pointer: Pointer, origin: Origin) -> None:
+        """Let the pointer name another step before this one is written over."""
+        run = steps.look(self._store, self._layout)
+        other = next((one for one in run.whole if one.step < pointer.step), None)
+        if other is None or other.manifest is None:
+            raise Refused(
+                f"The store's pointer names step {pointer.step} of {origin.run} with other content, and no older step there is whole; "
+                "this one is left out, the next step is uploaded."
+            )
+        self._write_pointer(other.manifest)
+        self._say("pointed", step=other.step, sha256=other.manifest.sha256, detail=f"step {pointer.step} was trained anew")
+
+    def _send(self, manifest: Manifest, paths: Mapping[str, Path], stamps: Mapping[Path, Stamp]) -> int:
+        """Upload what the store does not list as it must be; the bytes of these files. StepFailed when one is not what was hashed."""
+        try:
+            sent = self._send_missing(manifest, paths)
+        except StoreError:
+            self._unchanged(stamps)  # the store was given other bytes than were announced: that is not its fault
+            raise
+        self._unchanged(stamps)
+        return sent
+
+    def _send_missing(self, manifest: Manifest, paths: Mapping[str, Path]) -> int:
+        entries = {entry.name: entry for entry in self._store.entries(self._layout.step(manifest.step))}
+        wanted = []
+        for file in sorted(manifest.files, key=lambda one: -one.size):
+            name = self._layout.file(manifest.step, file.path)
+            entry = entries.get(name)
+            if entry is None or (entry.size, entry.sha1) != (file.size, file.sha1):
+                wanted.append((file, name))
+        self._say("sending", step=manifest.step, files=len(wanted), bytes=sum(file.size for file, _ in wanted), of=manifest.bytes)
+        stop = threading.Event()
+
+        def one(file: File, name: str) -> None:
+            if not stop.is_set():
+                self._store.upload(paths[file.path], name, file.sha1, self._progress)
+
+        with ThreadPoolExecutor(FILES, "upload") as pool:
+            pending = [pool.submit(one, file, name) for file, name in wanted]
+            done, _ = wait(pending, return_when=FIRST_EXCEPTION)
+            if any(future.exception() for future in done):
+                stop.set()  # those that have not begun
+        for future in pending:
+            try:
+                future.result()
+            except FileNotFoundError as error:
+                raise StepFailed(
+                    f"{error.filename} vanished while step {manifest.step} was uploaded; a newer step is taken by itself."
+                ) from error
+        return sum(file.size for file, _ in wanted)
+
+    @staticmethod
+    def _unchanged(stamps: Mapping[Path, Stamp]) -> None:
+        for path, stamp in stamps.items():
+            try:
+                same = Stamp.of(path) == stamp
+            except FileNotFoundError:
+                same = False
+            if not same:
+                raise StepFailed(
+                    f"{path} changed while it was uploaded, so the pointer is not moved; the step is looked at again by itself."
+                )
+
+    def _point(self, manifest: Manifest, local: LocalSet, origin: Origin) -> str:
+        """Move the pointer here. "" when it names this step now, otherwise why it stays where it is."""
+        pointer, _ = steps.read_pointer(self._store, self._layout)
+        if pointer is not None and pointer.step == manifest.step and pointer.manifest_sha256 == manifest.sha256:
+            return ""
+        if pointer is not None and pointer.step > manifest.step and not _set_back(pointer, local, origin):
+            held = (
+                f"the store's pointer names step {pointer.step}, which is newer than anything that was resumed here; restore that step, "
+                "or give this run another name or prefix"
+            )
+            self._say("held", step=manifest.step, detail=held)
+            return held
+        self._write_pointer(manifest)
+        self._say("pointed", step=manifest.step, sha256=manifest.sha256)
+        return ""
+
+    def _write_pointer(self, manifest: Manifest) -> None:
+        config = next((file.sha1 for file in manifest.files if file.path == manifest.config), "")
+        pointer = Pointer(
+            manifest.step, manifest.run, manifest.created_t, self._layout.manifest(manifest.step), manifest.sha256, manifest.bytes,
+            manifest.trainer, manifest.wandb, config,
+        )  # fmt: skip
+        data = pointer.encode()
+        self._store.write(self._layout.pointer, data)
+        if self._store.read(self._layout.pointer, pointers.MOST) != data:
+            raise StoreDamaged(f"{self._layout.pointer} does not read as it was written; somebody else writes there too: stop one of them.")
+
+
+def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
+    """Whether the parts are the same. Configs are written anew at every start, and the step is no other one for it."""
+    names = {file.name for file in local.data}
+    rows = [{f.path: (f.size, f.sha1) for f in one.files if f.path in names} for one in (there, wanted)]
+    extra = {f.path for f in there.files} - {f.path for f in wanted.files}
+    inside = [name for name in extra if any(name.startswith(f"{part}/") for part in there.parts.values())]
+    return rows[0] == rows[1] and not inside and set(there.parts) >= set(wanted.parts)
+
+
+def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:
+    """Whether this run was deliberately resumed below what the pointer names, and has trained on from there since."""
+    return origin.resumed is not None and origin.resumed < local.step and local.t > pointer.t
+
+
+def upload_others(store: Store, files: Mapping[str, Path], hashes: Hashes) -> int:
+    """Logs and reports: `files` is name in the bucket -> path; the number that had to be sent. One that vanished is left out."""
+    sent = 0
+    for name, path in files.items():
+        try:
+            [(_, sha1)] = hashes.of([path]).values()
+            newest: Any = next(iter(store.versions(name)), None)
+            if newest is None or newest.sha1 != sha1:
+                store.upload(path, name, sha1)
+                sent += 1
+        except FileNotFoundError:
+            continue
+    return sent

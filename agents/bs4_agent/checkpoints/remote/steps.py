@@ -1,0 +1,117 @@
+"""What of a run is in the store: each step with its manifest, and what is missing of it by the server's own listing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bs4_agent.checkpoints.remote import manifest as manifests
+from bs4_agent.checkpoints.remote import pointer as pointers
+from bs4_agent.checkpoints.remote.errors import NotThere, StoreDamaged
+from bs4_agent.checkpoints.remote.layout import Layout
+from bs4_agent.checkpoints.remote.manifest import Manifest
+from bs4_agent.checkpoints.remote.pointer import Pointer
+from bs4_agent.checkpoints.remote.store import Entry, Store
+
+
+@dataclass(frozen=True)
+class RemoteStep:
+    """One step. `t`: server seconds of its manifest (of its newest file without one). `missing`: why it is not whole, "" when it is."""
+
+    step: int
+    t: float
+    entries: Sequence[Entry]
+    manifest: Manifest | None
+    missing: str
+
+    @property
+    def whole(self) -> bool:
+        return not self.missing
+
+    @property
+    def bytes(self) -> int:
+        return sum(entry.size for entry in self.entries)
+
+
+@dataclass(frozen=True)
+class RemoteRun:
+    """`pointer` None without latest.json; `pointer_why` says why one that is there cannot be used."""
+
+    steps: Sequence[RemoteStep]
+    pointer: Pointer | None
+    pointer_why: str = ""
+    others: Mapping[str, Entry] = field(default_factory=dict)
+    """Names below the run that are neither a step's nor the pointer: logs, reports, what other programs left."""
+
+    def step(self, number: int) -> RemoteStep | None:
+        return next((one for one in self.steps if one.step == number), None)
+
+    @property
+    def whole(self) -> list[RemoteStep]:
+        """Newest step first."""
+        return sorted((one for one in self.steps if one.whole), key=lambda one: -one.step)
+
+
+def look(store: Store, layout: Layout) -> RemoteRun:
+    """Everything of the run, listed now; each manifest is read. Errors of the store."""
+    found: dict[int, list[Entry]] = {}
+    others: dict[str, Entry] = {}
+    for entry in store.entries(layout.root):
+        step = layout.step_of(entry.name)
+        if step is not None:
+            found.setdefault(step, []).append(entry)
+        elif entry.name != layout.pointer:
+            others[entry.name] = entry
+    pointer, why = read_pointer(store, layout)
+    steps = [_step(store, layout, step, entries) for step, entries in sorted(found.items())]
+    return RemoteRun(steps, pointer, why, others)
+
+
+def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
+    """One step, listed now; None when nothing of it is there."""
+    entries = store.entries(layout.step(step))
+    return _step(store, layout, step, entries) if entries else None
+
+
+def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
+    """(the pointer, "" or why what is there cannot be used)."""
+    try:
+        return Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer), ""
+    except NotThere:
+        return None, ""
+    except StoreDamaged as error:
+        return None, error.message
+
+
+def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
+    """The first thing of `manifest` that `entries` (by name) do not show as it must be, "" when there is none.
+
+    A file of which the server has no SHA-1 is only as good as its size: that counts as missing, it is uploaded again.
+    """
+    data = manifest.encode()
+    own = entries.get(layout.manifest(manifest.step))
+    if own is None or (own.size, own.sha1) != (len(data), hashlib.sha1(data, usedforsecurity=False).hexdigest()):
+        return "its manifest is not the one that was written"
+    for file in manifest.files:
+        entry = entries.get(layout.file(manifest.step, file.path))
+        if entry is None:
+            return f"{file.path} is not there"
+        if entry.size != file.size:
+            return f"{file.path} has {entry.size} of {file.size} bytes"
+        if entry.sha1 != file.sha1:
+            return f"{file.path} has another SHA-1 ({entry.sha1 or 'none'})"
+    return ""
+
+
+def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> RemoteStep:
+    by_name = {entry.name: entry for entry in entries}
+    own = by_name.get(layout.manifest(step))
+    if own is None:
+        return RemoteStep(step, max(entry.t for entry in entries), entries, None, "no manifest")
+    try:
+        manifest = Manifest.decode(store.read(own.name, manifests.MOST), own.name)
+    except (NotThere, StoreDamaged) as error:
+        return RemoteStep(step, own.t, entries, None, error.message)
+    why = f"its manifest is of step {manifest.step}" if manifest.step != step else missing(layout, manifest, by_name)
+    return RemoteStep(step, own.t, entries, manifest, why)

@@ -1,0 +1,208 @@
+"""The process that uploads: one job, told on standard input, its progress as NDJSON on standard output.
+
+It is apart from the agent because b2sdk and TLS cost more memory than the agent may have, and because it may be killed: what the store's
+pointer names stays whole, and the next one goes on. It reads the key itself, from the 0600 file. When its input ends, the agent has, and
+so does it: the new agent starts another one.
+
+    {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights", "rate",
+     "keep_remote", "milestones", "wandb": {side: id}, "others": {name: path}}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bs4_agent.checkpoints.hashing import Hashes
+from bs4_agent.checkpoints.holds import hold
+from bs4_agent.checkpoints.remote import prune
+from bs4_agent.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
+from bs4_agent.checkpoints.remote.layout import Layout, Place
+from bs4_agent.checkpoints.remote.pace import Pace
+from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.sets import step_sets, verify
+from bs4_agent.checkpoints.sync_set import local_set, wandb_ids
+from bs4_agent.errors import AgentError, Busy, NotApplicable, StepFailed
+from bs4_agent.paths import Home
+from bs4_agent.runs.records import spec_from_dict
+from bs4_agent.setup.credentials import private, stored
+from bs4_agent.trainers import registry
+
+#: Seconds between two lines about progress.
+_SAY_S = 1.0
+#: Seconds that a new worker waits for an earlier one of the same run to notice that its agent is gone.
+_TURN_S = 60.0
+_FAILED, _ORPHANED = 1, 2
+
+
+class Told:
+    """What goes to the agent: whole lines, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done, self._total, self._began, self._said = 0, 0, time.monotonic(), 0.0
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        if event == "sending":
+            with self._lock:
+                self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
+        with self._lock:
+            print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201  (standard output is how the agent is told)
+
+    def moved(self, count: int) -> None:
+        with self._lock:
+            self._done += count
+            now = time.monotonic()
+            if now - self._said < _SAY_S:
+                return
+            self._said, done, total = now, min(self._done, self._total), self._total
+            rate = self._done / max(0.001, now - self._began)
+        self("progress", done=max(0, done), total=total, rate=round(max(0.0, rate)))
+
+
+def main() -> int:
+    job = _job()
+    threading.Thread(target=_end_with_agent, daemon=True).start()
+    _give_way()
+    tell = Told()
+    home = Home(Path(job["home"]))
+    try:
+        with _turn(home, str(job["run"])):
+            work(home, job, open_store(home, job), tell)
+    except (AgentError, OSError) as error:
+        tell("failed", **failure(error))
+        return _FAILED
+    tell("done")
+    return 0
+
+
+def work(home: Home, job: Mapping[str, Any], store: Store, tell: Told) -> None:
+    """The steps of the job, newest first, then logs and reports, then what may go from the store."""
+    layout = Layout(Place.parse(job["to"]).prefix, job["run"])
+    hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
+    spec = spec_from_dict(job["spec"])
+    trainer = registry.get(spec.trainer)
+    push = Push(store, layout, hashes, tell, tell.moved)
+    origin = Origin(layout.run, spec.trainer, job["attempt"], job["resumed"], wandb_ids(trainer, spec) | job.get("wandb", {}))
+    for number, step in enumerate(job["steps"]):
+        with hold(home, layout.run, step, f"upload to {job['to']}"):
+            one = next((found for found in step_sets(trainer, spec) if found.step == step), None)
+            why = "gone" if one is None else verify(one)
+            if one is None or why:
+                raise StepFailed(f"Step {step} of {layout.run} is not complete any more ({why}); a newer one is taken by itself.")
+            local = local_set(trainer, spec, one, weights=bool(job["weights"]))
+            tell("started", step=step, bytes=local.bytes, files=len(local.files))
+            began = time.monotonic()
+            point = number == 0 and bool(job["point"])
+            pushed = push.step(local, origin, point=point)
+        seconds = max(0.001, time.monotonic() - began)
+        tell(
+            "step-done", step=step, set_t=one.t, pointed=point and not pushed.held, held=pushed.held, files=pushed.files,
+            bytes=pushed.bytes, sent=pushed.sent, seconds=round(seconds, 3), rate=round(pushed.sent / seconds),
+            sha256=pushed.manifest_sha256,
+        )  # fmt: skip
+    others = {layout.root + name: Path(path) for name, path in job["others"].items()}
+    if others:
+        tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
+    if job["keep_remote"] is not None:
+        _prune(store, layout, job, tell)
+
+
+def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:
+    """A key that may not delete is what a pod should have: then it is the console's work, and no failure."""
+    try:
+        done = prune.prune(store, layout, job["keep_remote"], job["milestones"])
+    except StoreAuth:
+        tell("unpruned", detail="the key of this pod may not delete; prune from the console with `bs4-console checkpoints prune`")
+        return
+    if done.remove:
+        tell("pruned", steps=[one.step for one in done.remove], bytes=done.bytes)
+    elif done.refused:
+        tell("unpruned", detail=done.refused)
+
+
+def open_store(home: Home, job: Mapping[str, Any]) -> Store:
+    """B2 with the key of this pod. NotApplicable without one, StoreAuth where everybody can read it."""
+    from bs4_agent.checkpoints.remote import b2
+
+    path = home.credentials / "b2.json"
+    if not private(path):
+        raise StoreAuth(f"{path} can be read by others, so its key is not used; make it 0600 (`chmod 600`) and give it a new key.")
+    key = stored("b2", home)
+    if key is None:
+        raise NotApplicable(f"There is no key for the store ({path}); put it there with `bs4-console pods setup --credentials`.")
+    pace = Pace(job.get("rate"))
+    return b2.B2Store.open(Place.parse(job["to"]).bucket, key["key_id"], key["key"], at=b2.realm(), pace=pace)
+
+
+def failure(error: AgentError | OSError) -> dict[str, Any]:
+    """`type`, `detail`, `passing` (whether the same may work soon), as the journal has them."""
+    if isinstance(error, AgentError):
+        passing = (isinstance(error, StoreError) and error.passing) or isinstance(error, (StepFailed, Busy, StoreDamaged))
+        return {"error": error.type, "detail": error.message, "passing": passing}
+    return {
+        "error": "disk",
+        "detail": f"{error.filename or 'A file'} cannot be read ({error.strerror}); look at the disk.",
+        "passing": True,
+    }
+
+
+@contextlib.contextmanager
+def _turn(home: Home, run: str) -> Any:
+    """Alone for this run: two workers would write the pointer in turns. The kernel lets go with the process, however it ends."""
+    path = home.run(run) / "sync.lock"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _TURN_S
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Busy(f"Another sync of {run} is at work; it is tried again by itself.") from None
+                time.sleep(0.1)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _job() -> dict[str, Any]:
+    """The first line of standard input, by its descriptor: a thread that waits in sys.stdin would abort the interpreter at its end."""
+    raw = b""
+    while not raw.endswith(b"\n"):
+        more = os.read(0, 1 << 16)
+        if not more:
+            os._exit(_ORPHANED)
+        raw += more
+    found: dict[str, Any] = json.loads(raw)
+    return found
+
+
+def _end_with_agent() -> None:
+    while os.read(0, 1 << 16):
+        pass
+    os._exit(_ORPHANED)
+
+
+def _give_way() -> None:
+    """The run comes first: lowest priority for the processor, the last of the best-effort ones for the disk (idle would starve)."""
+    os.nice(19)
+    with contextlib.suppress(psutil.Error, OSError):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_BE, 7)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

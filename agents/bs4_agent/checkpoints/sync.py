@@ -1,0 +1,282 @@
+"""The standing orders to sync, carried out by the agent: also with the console shut, and after a kill of the worker or of the agent.
+
+Nothing here is loaded before the first order. The bytes are moved by a process of its own (`remote/worker.py`), one a run; here is decided
+when it is started, what it is told to do, and its NDJSON becomes the journal's `sync` records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.book import Book
+from bs4_agent.checkpoints.remote.layout import Layout
+from bs4_agent.checkpoints.remote.process import command
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
+from bs4_agent.checkpoints.sync_order import SyncOrder
+from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.errors import AgentError, SpoolFull
+from bs4_agent.pod import Pod
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.records import attempt_numbers, spec_as_dict
+from bs4_agent.workers import spawn
+
+#: Seconds between two looks for a new checkpoint. A look costs what the disk guard's does.
+LOOK_S = 5.0
+#: Seconds before the next try after failures in a row; what needs a person (a key, a cap) is tried as seldom as the last.
+BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
+#: Failures in a row, some five minutes, after which the sync counts as dead; and the seconds that an upload may take before it is late.
+DEAD_AFTER, INTERVAL_S = 4, 1800.0
+_NEVER_S = 1e9
+#: A worker that has said nothing for so long is ended: b2sdk's own timeouts are 128 s a try.
+SILENT_S = 1800.0
+#: Seconds between two progress records, so that an upload of an hour makes 60.
+PROGRESS_S = 60.0
+#: Milestones that one job takes on after the newest step, so that the next newest one waits no longer than this.
+_BACKLOG = 1
+#: Files of one job that are no checkpoint. What is left comes with the next one.
+_OTHERS = 200
+_LINE_MOST = 1 << 20
+
+
+class Syncs:
+    """`run` until stopped, on a thread of its own; `wake` when an order has changed."""
+
+    def __init__(self, pod: Pod, book: Book) -> None:
+        self._pod, self._book = pod, book
+        self._woken = threading.Event()
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+        self._not_before: dict[str, float] = {}
+
+    def wake(self) -> None:
+        self._not_before.clear()
+        self._woken.set()
+
+    def run(self, stop: threading.Event) -> None:
+        try:
+            while not stop.is_set():
+                self.round()
+                self._woken.wait(LOOK_S)
+                self._woken.clear()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let every worker end: what it has uploaded stays, the next life goes on with it."""
+        with self._lock:
+            jobs = list(self._jobs.values())
+        for job in jobs:
+            job.end()
+
+    def round(self) -> None:
+        for run, view in list(self._book.ledger.syncs.items()):
+            order = SyncOrder.of(view.order)
+            job = self._jobs.get(run)
+            if job is not None:
+                if order is None or order != job.order:
+                    job.end()  # the order was changed: what is half up is used again
+                elif job.silent_s > SILENT_S:
+                    job.end(kill=True)
+                continue
+            if order is None:
+                continue
+            if time.monotonic() < self._not_before.get(run, 0.0):
+                continue
+            try:
+                self._look_after(run, order, view)
+            except SpoolFull:
+                continue  # what cannot be written down is not begun
+            except AgentError as error:
+                self._failed(run, {"error": error.type, "detail": error.message, "passing": False})
+            except OSError as error:
+                text = f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at the disk."
+                self._failed(run, {"error": "disk", "detail": text, "passing": True})
+
+    def facts(self) -> list[dict[str, Any]]:
+        """A row a synced run, for the detectors: `run`, `alive` (it is not failing), `pointer`, `interval_s`, `removed`, `detail`."""
+        rows = []
+        for run, view in list(self._book.ledger.syncs.items()):
+            if view.order.get("to"):
+                failing = view.failures >= DEAD_AFTER
+                # An order for every N steps is behind on purpose, and an upload that moves may take as long as its bandwidth makes it.
+                waits = bool(view.order.get("every")) or view.step is not None
+                failed = view.failed or {}
+                row = {"run": run, "alive": not failing, "pointer": view.pointer, "interval_s": _NEVER_S if waits else INTERVAL_S}
+                rows.append(row | {"removed": list(view.removed), "detail": failed.get("detail", ""), "error": failed.get("error", "")})
+        return rows
+
+    def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
+        run = self._pod.runs.get(name)
+        trainer = self._pod.runs.trainer(run)
+        whole = complete_sets(step_sets(trainer, run.spec))
+        steps = wanted(whole, order, view, live=run.live)
+        others = {key: path for key, path in self._others(run).items() if key not in view.logs}
+        if not steps and not others:
+            return
+        job = {
+            "run": name, "to": order.to, "home": str(self._pod.runs.home.root), "spec": spec_as_dict(run.spec),
+            "attempt": run.attempt.number if run.attempt is not None else 0,
+            "resumed": run.attempt.resume if run.attempt is not None else None,
+            "wandb": self._wandb(name), "steps": [one.step for one in steps], "weights": order.weights, "rate": order.rate,
+            "point": bool(steps) and (view.pointer is None or steps[0].step > view.pointer or steps[0] is whole[0]),
+            "keep_remote": order.keep_remote, "milestones": order.milestones,
+            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]},
+        }  # fmt: skip
+        self._start(name, order, job)
+
+    def _start(self, name: str, order: SyncOrder, body: Mapping[str, Any]) -> None:
+        log = self._pod.runs.home.agent_log
+        with log.open("ab") as errors:
+            process = subprocess.Popen(
+                command(self._pod.runs.home, "bs4_agent.checkpoints.remote.worker"),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+            )  # fmt: skip
+        job = _Job(process, order)
+        with self._lock:
+            self._jobs[name] = job
+        with contextlib.suppress(OSError):  # it ended already: its output and its exit say why
+            job.tell(body)
+        spawn(lambda: self._follow(name, job), f"sync {name}")
+
+    def _follow(self, name: str, job: _Job) -> None:
+        """Its lines to the journal, until it ends."""
+        ended_well = failed = False
+        with contextlib.suppress(SpoolFull):
+            for line in job.lines():
+                event = line.pop("event", "")
+                ended_well = ended_well or event == "done"
+                failed = failed or event == "failed"
+                self._told(name, job, str(event), line)
+            code = job.process.wait()
+            if not ended_well and not failed and not job.ending:
+                self._failed(name, {"error": "worker", "detail": _ending(code), "passing": True})
+        if not job.ending and not ended_well:
+            failures = self._book.ledger.syncs[name].failures
+            last = self._book.ledger.syncs[name].failed or {}
+            pause = BACK_OFF_S[-1] if not last.get("passing", True) else BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
+            self._not_before[name] = time.monotonic() + pause
+        with self._lock:
+            self._jobs.pop(name, None)
+        self._woken.set()
+
+    def _told(self, name: str, job: _Job, event: str, fields: dict[str, Any]) -> None:
+        if event == "progress":
+            if time.monotonic() - job.said_m < PROGRESS_S:
+                return
+            job.said_m = time.monotonic()
+        elif event == "failed":
+            self._failed(name, fields)
+            return
+        elif event == "done":
+            event = "finished"
+        elif event not in _EVENTS:
+            return
+        self._book("sync", run=name, event=event, to=job.order.to, **fields)
+
+    def _failed(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Once a change: a store that is away for a day makes a record an hour, not one every ten minutes."""
+        view = self._book.ledger.syncs[name]
+        before, now = view.failed, time.time()
+        self._not_before[name] = time.monotonic() + BACK_OFF_S[min(view.failures, len(BACK_OFF_S) - 1)]
+        if before is not None and before.get("detail") == fields["detail"] and now - before["t"] < 3600.0 and view.failures > 4:
+            return
+        with contextlib.suppress(SpoolFull):
+            self._book("sync", run=name, event="failed", to=view.order.get("to"), **fields)
+
+    def _wandb(self, name: str) -> dict[str, str]:
+        run = self._book.ledger.runs.get(name)
+        return {str(row["side"]): str(row["id"]) for row in (run.tracked if run is not None else ())}
+
+    def _others(self, run: Run) -> dict[str, Path]:
+        """Logs of attempts that ended, and crash reports: name below the run's place in the bucket -> file."""
+        home, found = self._pod.runs.home, {}
+        layout = Layout("", run.name)
+        for number in attempt_numbers(home.run(run.name)):
+            newest = run.attempt is not None and number == run.attempt.number
+            if newest and run.live:
+                continue
+            path = home.attempt(run.name, number) / "launcher.log"
+            if path.is_file():
+                found[layout.log(number, "launcher.log")[len(layout.root) :]] = path
+            if newest:
+                for source in self._pod.runs.trainer(run).log_sources(run.spec):
+                    if source.path.is_file():
+                        found[layout.log(number, f"{source.source}.log")[len(layout.root) :]] = source.path
+        for path in sorted(home.reports.glob(f"{run.name}.*.report.tar.gz")):
+            if path.name.removeprefix(f"{run.name}.").split(".")[0].isdigit():
+                found[layout.report(path.name)[len(layout.root) :]] = path
+        return found
+
+
+class _Job:
+    """One worker. `ending`: it was told to end, so its end is no failure."""
+
+    def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder) -> None:
+        self.process, self.order = process, order
+        self.ending = False
+        self.said_m = 0.0
+        self._heard_m = time.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        return time.monotonic() - self._heard_m
+
+    def tell(self, body: Mapping[str, Any]) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.write(json.dumps(body).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def lines(self) -> Any:
+        stdout = self.process.stdout
+        while stdout is not None and (raw := stdout.readline(_LINE_MOST)):
+            self._heard_m = time.monotonic()
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                continue  # a library that prints; what it said is no event
+            if isinstance(line, dict):
+                yield line
+
+    def end(self, *, kill: bool = False) -> None:
+        """The end of its input ends it; ours to kill, as it is our child."""
+        self.ending = not kill
+        if kill:
+            self.process.kill()
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+
+
+_EVENTS = frozenset(
+    {"started", "manifest", "sending", "progress", "verified", "pointed", "held", "step-done", "pruned", "unpruned", "others"}
+)
+
+
+def wanted(whole: list[StepSet], order: SyncOrder, view: SyncView, *, live: bool) -> list[StepSet]:
+    """The steps of the next job, the newest first: that is the one that saves the run. Then milestones that were passed over, newest first.
+
+    `whole`: newest first. A step counts as uploaded while nothing was written to it since.
+    """
+    missing = [one for one in whole if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0]
+    if not missing:
+        return []
+    chosen: list[StepSet] = []
+    newest = whole[0]
+    last = max((step for step in view.done if step <= newest.step), default=None)
+    due = last is None or newest.step - last >= order.every or order.milestone(newest.step) or not live
+    if newest in missing and due:
+        chosen.append(newest)
+    backlog = [one for one in missing if order.milestone(one.step) and one is not newest]
+    return chosen + (backlog[:_BACKLOG] if not chosen or not live else [])
+
+
+def _ending(code: int) -> str:
+    what = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+    return f"The process that uploads {what}; it is started again by itself (its last words are in ~/.bs4/agent.log)."

@@ -1,0 +1,68 @@
+"""A standing order to sync: where a run's checkpoints are copied to, how often, and what stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.checkpoints.remote.layout import Place
+from bs4_agent.errors import BadRequest
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class SyncOrder:
+    """`every`: steps between two uploads, at least (0: each newest complete one). `milestones`: multiples of it are uploaded and stay.
+    `keep_remote`: complete steps that stay in the store, None to remove nothing from the pod. `limit_mib`: bandwidth in MiB/s, None for
+    none. `weights`: whether parts go too that no resume needs. `once`: it ends with the first upload. `who` gave it, as claimed."""
+
+    to: str
+    every: int = 0
+    milestones: int = 0
+    keep_remote: int | None = None
+    limit_mib: float | None = None
+    weights: bool = False
+    once: bool = False
+    who: str = ""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
+        """The order in a journal record, None for one that was taken back."""
+        if record is None or not record.get("to"):
+            return None
+        limit, keep = record.get("limit_mib"), record.get("keep_remote")
+        return cls(
+            str(record["to"]), int(record.get("every") or 0), int(record.get("milestones") or 0), None if keep is None else int(keep),
+            None if limit is None else float(limit), bool(record.get("weights")), bool(record.get("once")), str(record.get("who", "")),
+        )  # fmt: skip
+
+    @property
+    def rate(self) -> int | None:
+        """Bytes a second."""
+        return None if self.limit_mib is None else max(1, int(self.limit_mib * _MIB))
+
+    def milestone(self, step: int) -> bool:
+        return self.milestones > 0 and step > 0 and step % self.milestones == 0
+
+
+def asked(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the journal's record that an action's body asks for; BadRequest says what is wrong with it."""
+    fields: dict[str, Any] = dict.fromkeys(("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once"))
+    if body.get("off"):
+        return fields
+    fields["to"] = str(Place.parse(str(body.get("to") or "")))
+    for name in ("every", "milestones"):
+        value = body.get(name) or 0
+        if type(value) is not int or value < 0:
+            raise BadRequest(f"`{name}` is a number of steps; give 0 or more.")
+        fields[name] = value
+    keep = body.get("keep_remote")
+    if keep is not None and (type(keep) is not int or keep < 2):
+        raise BadRequest("`keep_remote` is a number of at least 2: the newest one may prove unreadable when it is needed.")
+    limit = body.get("limit_mib")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < 100_000):
+        raise BadRequest("`limit_mib` is a bandwidth in MiB per second, more than 0.")
+    fields |= {"keep_remote": keep, "limit_mib": limit, "weights": bool(body.get("weights")), "once": bool(body.get("once"))}
+    return fields

@@ -1,0 +1,120 @@
+"""The files of one complete step as they are uploaded: what a resume needs, under the names that a new pod puts them back by."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.checkpoints.remote.layout import checked
+from bs4_agent.checkpoints.sets import StepSet
+from bs4_agent.detect.wandb_files import address
+from bs4_agent.errors import Refused
+from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+
+#: Where a config goes that lies outside the run's output directory.
+CONFIG = ".bs4/config"
+#: Parts that are needed by no generation and as large as all others together: only on request.
+OPTIONAL = frozenset({"weights"})
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """`name`: as in a manifest, relative to the output directory."""
+
+    path: Path
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class LocalSet:
+    """`t`: wall second at which the set was last written to. `parts` as in a manifest; `data` the files of these parts, `beside` configs.
+    `config`: the one among `beside` (or `data`) that the run was started with, "" when it is not known."""
+
+    step: int
+    t: float
+    parts: Mapping[str, str]
+    data: Sequence[LocalFile]
+    beside: Sequence[LocalFile]
+    config: str
+
+    @property
+    def files(self) -> list[LocalFile]:
+        return [*self.data, *self.beside]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+def local_set(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False) -> LocalSet:
+    """`one`, which must be complete. Refused for a part outside the output directory, or one that holds what is no file."""
+    layout = trainer.layout(spec)
+    needed = {rule.name for rule in trainer.parts(spec) if rule.required} | (OPTIONAL if weights else set())
+    parts: dict[str, str] = {}
+    data: dict[str, LocalFile] = {}
+    for name, part in sorted(one.parts.items()):
+        if name not in needed or not part.whole:
+            continue
+        parts[name] = _relative(part.path, layout)
+        for file in _below(part.path, parts[name]):
+            data[file.name] = file  # a part inside another one is uploaded once
+    if not data:
+        raise Refused(f"Step {one.step} of {spec.run} has no files to upload; look at its directories.")
+    beside, config = _configs(spec, layout)
+    extra = [file for file in beside if file.name not in data]
+    t = max(one.parts[name].t for name in parts)
+    return LocalSet(one.step, t, parts, [data[name] for name in sorted(data)], extra, config)
+
+
+def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
+    """W&B's run ids by side, as each side's own log says them. A side that said none (offline, not yet started) is left out."""
+    found = {}
+    for source in trainer.log_sources(spec):
+        if source.source in ("trainer", "orchestrator") and (tracked := address(source.path, source.source)) is not None:
+            found[source.source] = tracked.id
+    return found
+
+
+def _relative(path: Path, layout: RunLayout) -> str:
+    try:
+        return checked(path.relative_to(layout.output_dir).as_posix())
+    except ValueError:
+        raise Refused(f"{path} lies outside the run's output directory {layout.output_dir}, so no other pod could put it back.") from None
+
+
+def _below(directory: Path, name: str) -> list[LocalFile]:
+    """Every regular file, links to files followed. A link to a directory or a device would be missing in the copy: Refused."""
+    found: list[LocalFile] = []
+    with os.scandir(directory) as entries:
+        for entry in sorted(entries, key=lambda one: one.name):
+            path, inner = Path(entry.path), f"{name}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                found += _below(path, inner)
+                continue
+            status = entry.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise Refused(f"{path} is no regular file, so this step cannot be copied whole; replace it by what it stands for.")
+            found.append(LocalFile(path, checked(inner), status.st_size))
+    return found
+
+
+def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], str]:
+    """The configs without which nobody knows what to resume: as given, and as the launcher resolved them."""
+    found: list[LocalFile] = []
+    config = ""
+    resolved = layout.run_dir / "configs"
+    for path in sorted([*resolved.glob("*.json"), *resolved.glob("*.toml")]):
+        if path.is_file():
+            found.append(LocalFile(path, _relative(path, layout), path.stat().st_size))
+    if spec.config != UNKNOWN_CONFIG and spec.config_path.is_file():
+        path = spec.config_path
+        inside = path.is_relative_to(layout.output_dir) and ".." not in path.parts
+        config = checked(path.relative_to(layout.output_dir).as_posix() if inside else f"{CONFIG}/{path.name}")
+        if config not in {file.name for file in found}:
+            found.append(LocalFile(path, config, path.stat().st_size))
+    return found, config

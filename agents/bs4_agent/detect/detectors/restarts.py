@@ -1,0 +1,31 @@
+"""A run that ended because its pod did: a reboot, or a container that the provider paused, stopped or moved, and started again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.detectors.words import found, quiet, told
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+
+
+def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """The newest attempt was of an earlier life of this pod, and nothing says that it ended well or was stopped by us."""
+    if not run.with_pod or quiet(run) or any(member.alive for member in run.members):
+        return []
+    evidence = [told("run", f"attempt {run.attempt} was started before this pod's first process; nobody was left to write its end")]
+    if run.leaving is not None:
+        evidence.append(told("agent", _last_word(run.leaving)))
+    complete = max((c.step for c in run.checkpoints if c.complete), default=None)
+    where = "no step is complete here any more" if complete is None else f"step {complete} is the newest that is complete here"
+    return found("resume-after-restart", run, f"{run.name} ended with its pod, which is back; {where}.", evidence, f"restart:{run.attempt}")
+
+
+def _last_word(leaving: Mapping[str, Any]) -> str:
+    """What the agent wrote when it was told to leave."""
+    at = time.strftime("%H:%M:%S", time.localtime(float(leaving.get("t") or 0)))
+    local = f"step {leaving['local_step']}" if leaving.get("local_step") is not None else "none"
+    local = local if leaving.get("local_known") else "not known, the disk did not answer in time"
+    remote = f"step {leaving['remote_step']}" if leaving.get("remote_step") is not None else "none"
+    return f"{leaving.get('signal')} at {at}; newest that verified: here {local}, in the store {remote}"

@@ -1,0 +1,55 @@
+"""The lines of a block that may hold a word. Lines that differ only in their digits have one shape, and a shape is looked at once.
+
+Logs repeat themselves: the hundred million bytes of a healthy run have some thousand shapes. Making and looking up the shape of a line
+costs 5 ns a byte where looking for the words of all signatures costs 20 (measured on one machine).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import accumulate
+
+from bs4_agent.detect.words import Words
+
+#: What stands for every digit, in lines and in words.
+_DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
+_TEXT_DIGITS = str.maketrans("123456789", "000000000")
+#: Shapes that are remembered, and how long one of them may be: 4 MB at most.
+_REMEMBERED, _SHORT = 8192, 500
+
+
+class Shapes:
+    """`starts` may name lines without any word, and never leaves out one that has one."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """`texts`: the words, as Words takes them."""
+        self._find = re.compile(Words([("", [text.translate(_TEXT_DIGITS) for text in texts])]).expression().encode("ascii"))
+        self._vain: set[bytes] = set()
+
+    def starts(self, view: bytes) -> list[int]:
+        """Where the lines begin that may hold a word, in order."""
+        shapes = view.translate(_DIGITS).split(b"\n")
+        unknown = set(shapes) - self._vain
+        worth = self._worth(unknown)
+        if len(self._vain) > _REMEMBERED:
+            self._vain.clear()
+        self._vain.update(shape for shape in unknown - worth if len(shape) < _SHORT)
+        if not worth:
+            return []
+        begins = accumulate((len(shape) + 1 for shape in shapes), initial=0)
+        return [begin for begin, shape in zip(begins, shapes, strict=False) if shape in worth]
+
+    def _worth(self, shapes: Iterable[bytes]) -> set[bytes]:
+        """Those that hold a word: looked for in all of them together, because a search has its price too."""
+        known = list(shapes)
+        text = b"\n".join(known)
+        worth: set[bytes] = set()
+        search, place, index, end = self._find.search, 0, -1, -1
+        while (match := search(text, place)) is not None:
+            while end < match.start():
+                index += 1
+                end += len(known[index]) + 1
+            worth.add(known[index])
+            place = end
+        return worth

@@ -1,0 +1,211 @@
+"""What W&B's client leaves on disk beside a run, read without W&B's own code: directories, their newest step, logs, addresses.
+
+Formats: wandb 0.31 (and 0.12 to 0.30, as far as they are the same). `run-ID.wandb` is 7 bytes of header, then a LevelDB log: blocks of
+32 KiB, each of fragments with a header of 7 bytes (CRC, length, type), whose payload is a protobuf `Record`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from bs4_agent.detect.surroundings import Tracked, WandbDirectory
+from bs4_agent.runs.files import listed, mtime, read_passing
+
+#: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
+_NAME = re.compile(r"(offline-)?run-([\d_]{1,15})-([\w.-]{1,128})")
+_KEPT = 50
+#: Trainer and orchestrator begin their runs within this of each other; a directory that is older is of another attempt.
+_TOGETHER_S = 900.0
+#: The logs of one run, each by its own writer: the core's own run, the core's process (panics), the client in the trainer.
+LOGS = ("debug-internal.log", "debug-core.log", "debug.log")
+#: How much of a trainer's log is looked through for the address: it is said when the run begins, after the imports' warnings.
+_HEAD = 1 << 20
+#: `wandb: View run at URL` (with a name before the `at` at the end of a run), with colours and emoji as the terminal has it.
+_ADDRESS = re.compile(
+    rb"View run(?: [^\n]{0,200}?)? at:? (?:\x1b\[[\d;]*m)*(https?://[^\s/\x1b]{1,200})/([\w.%~-]{1,128})/([\w.%~-]{1,128})/runs/([\w.%~-]{1,128})"
+)
+_HEADER, _BLOCK, _FRAGMENT = 7, 32 * 1024, 7
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+#: Fields of protobuf messages: Record.history, .run, .exit; HistoryRecord.item, .step; HistoryStep.num; RunRecord's names.
+_HISTORY, _RUN, _EXIT = 2, 17, 18
+_ITEM, _STEP = 1, 2
+_RUN_NAMES = {1: "id", 2: "entity", 3: "project", 8: "name"}
+
+
+def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
+    """The newest run directories below `roots` (each a directory called `wandb`), oldest first. What cannot be read is left out."""
+    found: dict[Path, WandbDirectory] = {}
+    for root in roots:
+        named = [(name.group(2), name, path) for path in listed(root) if (name := _NAME.fullmatch(path.name)) is not None]
+        for _, name, path in sorted(named, key=lambda one: (one[0], one[2].name))[-_KEPT:]:
+            changed = _changed(path, name.group(3))
+            if changed is not None:
+                synced = any(one.name.endswith(".wandb.synced") for one in listed(path))
+                found[path] = WandbDirectory(path, name.group(1) is not None, synced, changed, name.group(3), name.group(2))
+    return sorted(found.values(), key=lambda one: one.changed)[-_KEPT:]
+
+
+def _changed(path: Path, identity: str) -> float | None:
+    """When its record was last written, else the directory itself; None for one that is gone."""
+    times = [mtime(path / f"run-{identity}.wandb"), mtime(path)]
+    return max((t for t in times if t is not None), default=None)
+
+
+def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
+    """Of each root the directories that began with its newest one: of one attempt, by the stamps in their names (times may be copies')."""
+    newest: dict[Path, list[WandbDirectory]] = {}
+    for one in sorted(found, key=lambda one: one.began, reverse=True):
+        of_root = newest.setdefault(one.path.parent, [])
+        if not of_root or _seconds(of_root[0].began) - _seconds(one.began) <= _TOGETHER_S:
+            of_root.append(one)
+    return [one for of_root in newest.values() for one in of_root]
+
+
+def _seconds(stamp: str) -> float:
+    """Seconds in some time zone's own counting: only differences are wanted, and months may be 31 days."""
+    date, _, clock = stamp.partition("_")
+    if len(date) != 8 or len(clock) != 6:
+        return 0.0
+    days = (int(date[:4]) * 12 + int(date[4:6])) * 31 + int(date[6:8])
+    return days * 86400.0 + int(clock[:2]) * 3600 + int(clock[2:4]) * 60 + int(clock[4:6])
+
+
+def logs(directory: Path) -> list[Path]:
+    """The logs of one run that are there."""
+    return [path for name in LOGS if (path := directory / "logs" / name).is_file()]
+
+
+def newest_step(directory: WandbDirectory) -> int | None:
+    """The newest step that the client has recorded, sent or not: from `wandb-summary.json` where the client wrote one, else from the last
+    blocks of its record; None where neither tells."""
+    summary = read_passing(directory.path / "files" / "wandb-summary.json")
+    step = summary.get("_step") if summary is not None else None
+    if isinstance(step, int):
+        return step
+    steps = [step for record in _records(directory, tail=True) for step in _history_steps(record)]
+    return max(steps, default=None)
+
+
+def exit_code(directory: WandbDirectory) -> int | None:
+    """What the client wrote down when its run ended; None while it has not."""
+    for record in _records(directory, tail=True):
+        for field, value in _fields(record):
+            if field == _EXIT and isinstance(value, bytes):
+                return next((code for number, code in _fields(value) if number == 1 and isinstance(code, int)), 0)
+    return None
+
+
+def names(directory: WandbDirectory) -> dict[str, str]:
+    """`id`, `entity`, `project`, `name` as the client was given them, as far as it was."""
+    for record in _records(directory, tail=False):
+        for field, value in _fields(record):
+            if field == _RUN and isinstance(value, bytes):
+                given = {_RUN_NAMES[n]: v for n, v in _fields(value) if n in _RUN_NAMES and isinstance(v, bytes)}
+                return {key: text.decode("utf-8", "replace") for key, text in given.items()}
+    return {}
+
+
+def address(log: Path, side: str) -> Tracked | None:
+    """Where W&B shows the run that this log's program reports to, as the client said at its start; None where it said nothing (offline)."""
+    try:
+        with log.open("rb") as handle:
+            match = _ADDRESS.search(handle.read(_HEAD))
+    except OSError:
+        return None
+    if match is None:
+        return None
+    server, entity, project, identity = (unquote(part.decode("ascii")) for part in match.groups())
+    return Tracked(side, identity, project, entity, server)
+
+
+def _history_steps(record: bytes) -> Iterator[int]:
+    for field, value in _fields(record):
+        if field != _HISTORY or not isinstance(value, bytes):
+            continue
+        for number, part in _fields(value):
+            if number == _STEP and isinstance(part, bytes):
+                yield next((n for key, n in _fields(part) if key == 1 and isinstance(n, int)), 0)
+            elif number == _ITEM and isinstance(part, bytes):
+                item = dict(_fields(part))
+                if item.get(1) == b"_step" or item.get(2) == b"_step":
+                    yield from _number(item.get(16))
+
+
+def _number(value: object) -> Iterator[int]:
+    try:
+        found = json.loads(value) if isinstance(value, bytes) else None
+    except ValueError:
+        return
+    if isinstance(found, int):
+        yield found
+
+
+def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
+    """The records in the first block, or in the last two: what W&B has of a week of training is never read as a whole."""
+    try:
+        with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
+            size = os.fstat(handle.fileno()).st_size
+            first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK if tail else 0
+            handle.seek(first)
+            data = handle.read(2 * _BLOCK if tail else _BLOCK)
+    except OSError:
+        return
+    if first == 0 and not data.startswith(b":W&B"):
+        return
+    yield from _joined(data, _HEADER if first == 0 else 0)
+
+
+def _joined(data: bytes, place: int) -> Iterator[bytes]:
+    """Whole records of some blocks, from `place` on. Fragments of one that began earlier, and a last one that is being written, are not."""
+    parts: list[bytes] | None = None
+    while place + _FRAGMENT <= len(data):
+        if _BLOCK - place % _BLOCK < _FRAGMENT:
+            place += _BLOCK - place % _BLOCK
+            continue
+        length, kind = int.from_bytes(data[place + 4 : place + 6], "little"), data[place + 6]
+        begin, place = place + _FRAGMENT, place + _FRAGMENT + length
+        if kind not in (_FULL, _FIRST, _MIDDLE, _LAST) or place > len(data):
+            return
+        if kind in (_FULL, _FIRST):
+            parts = []
+        if parts is not None:
+            parts.append(data[begin:place])
+            if kind in (_FULL, _LAST):
+                yield b"".join(parts)
+                parts = None
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """(number, value) of a protobuf message's fields, varints and those with a length; ends where it makes no sense."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        if key & 7 == 0:
+            value, place = _varint(message, place)
+            yield key >> 3, value
+        elif key & 7 == 2:
+            length, place = _varint(message, place)
+            yield key >> 3, message[place : place + length]
+            place += length
+        elif key & 7 in (1, 5):
+            place += 8 if key & 7 == 1 else 4
+        else:
+            return
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 64, 7):
+        if place >= len(message):
+            break
+        byte = message[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value, place

@@ -1,0 +1,158 @@
+"""One HTTP/1.1 exchange with a server on this pod, over a plain socket and by a deadline.
+
+Not http.client: that one brings an e-mail parser and costs 1.5 MB of the 30 that an agent may use, for ever, and it looks at its time-out
+only between two packets. RFC 9112, as far as a client needs it that closes after one answer.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Of status line and headers together; uvicorn's own limit for a request is 64 KiB.
+_HEAD_BYTES = 65536
+#: /metrics of a server with many models is some 100 KiB.
+_BODY_BYTES = 4 * 1024 * 1024
+_PIECE_BYTES = 65536
+_BEGIN = b"HTTP/"
+
+
+class NoHttp(ValueError):
+    """What came is no answer in HTTP, or more than one may be."""
+
+
+class CutOff(ConnectionError):
+    """The server closed before its answer was whole."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+
+
+def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer:
+    """Send `request`, a whole one that asks for `Connection: close`, to an IP `address`; `deadline`: monotonic seconds, for everything.
+
+    ConnectionRefusedError where nobody listens, TimeoutError, ConnectionError (CutOff among them), NoHttp.
+    """
+    # Not create_connection: its getaddrinfo loads the tables of international names (0.8 MB) for an address that is one already.
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_left(deadline))
+        connection.connect((address, port))
+        reader = _Reader(connection, deadline)
+        connection.settimeout(_left(deadline))
+        connection.sendall(request)
+        while True:
+            status, headers = _head(reader.head())
+            if status >= 200:  # 1xx only says that an answer will follow
+                break
+        return Answer(status, _body(reader, status, headers))
+
+
+def request(method: str, host: str, path: str, body: bytes | None) -> bytes:
+    """A request for `exchange`; `body` is JSON. `host` and `path` come out of urlsplit, which takes line breaks away."""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", "Accept-Encoding: identity"]
+    if body is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
+
+
+class _Reader:
+    """Bytes of a connection, taken as they are asked for."""
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self._connection, self._deadline = connection, deadline
+        self._held = bytearray()
+        self.ended = False
+
+    def head(self) -> bytes:
+        """Status line and headers. Who begins otherwise (an SSH server says its name and waits) is told at once."""
+        while len(self._held) < len(_BEGIN) and _BEGIN.startswith(self._held):
+            self._more()
+        if not self._held.startswith(_BEGIN):
+            raise NoHttp("no status line")
+        return self.until(b"\r\n\r\n", _HEAD_BYTES)
+
+    def until(self, mark: bytes, most: int) -> bytes:
+        """All up to `mark`, which is taken too and not given."""
+        while (found := self._held.find(mark)) < 0:
+            if len(self._held) > most:
+                raise NoHttp(f"no end of the headers in {most} bytes")
+            self._more()
+        taken = bytes(self._held[:found])
+        del self._held[: found + len(mark)]
+        return taken
+
+    def exactly(self, count: int) -> bytes:
+        while len(self._held) < count:
+            self._more()
+        taken = bytes(self._held[:count])
+        del self._held[:count]
+        return taken
+
+    def rest(self, most: int) -> bytes:
+        """All that comes until the server closes."""
+        while not self.ended:
+            if len(self._held) > most:
+                raise NoHttp(f"an answer of over {most} bytes")
+            self._receive()
+        return bytes(self._held)
+
+    def _more(self) -> None:
+        self._receive()
+        if self.ended:
+            raise CutOff
+
+    def _receive(self) -> None:
+        self._connection.settimeout(_left(self._deadline))
+        piece = self._connection.recv(_PIECE_BYTES)
+        self._held += piece
+        self.ended = not piece
+
+
+def _head(raw: bytes) -> tuple[int, Mapping[str, str]]:
+    first, *lines = raw.decode("latin-1").split("\r\n")
+    version, _, status = first.partition(" ")
+    if not version.startswith("HTTP/1.") or not status[:3].isdecimal() or len(status) < 3:
+        raise NoHttp(f"a status line of its own kind: {first[:40]!r}")
+    fields = (line.partition(":") for line in lines)
+    return int(status[:3]), {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def _body(reader: _Reader, status: int, headers: Mapping[str, str]) -> bytes:
+    if status in (204, 304):
+        return b""
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        return _chunks(reader)
+    if "content-length" not in headers:
+        return reader.rest(_BODY_BYTES)
+    length = headers["content-length"]
+    if not length.isdecimal() or int(length) > _BODY_BYTES:
+        raise NoHttp(f"an answer of {length[:20]} bytes")
+    return reader.exactly(int(length))
+
+
+def _chunks(reader: _Reader) -> bytes:
+    body = bytearray()
+    while True:
+        try:
+            size = int(reader.until(b"\r\n", _HEAD_BYTES).partition(b";")[0], 16)
+        except ValueError:
+            raise NoHttp("no size of a chunk") from None
+        if size < 0 or len(body) + size > _BODY_BYTES:
+            raise NoHttp(f"an answer of over {_BODY_BYTES} bytes")
+        if size == 0:
+            return bytes(body)  # trailers, if any, go with the connection
+        body += reader.exactly(size)
+        if reader.exactly(2) != b"\r\n":
+            raise NoHttp("a chunk that does not end")
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

@@ -1,0 +1,277 @@
+"""verl, 0.2 to 0.9: one driver (`python3 -m verl.trainer.main_ppo key=value ...`), Ray's processes below it, or torchrun's ranks under SFT.
+
+It prints everything through its driver, so the run's own output is the log `trainer`; the file logger's rows (`metrics`) are the better
+source where the version has one. Steps count from 1; step 0 is the validation before them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import scan, step_directories
+from bs4_agent.errors import NotApplicable
+from bs4_agent.trainers import launcher, verl_lines, verl_processes, verl_settings
+from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
+
+VERL = "verl"
+#: The file in which verl names the newest step that it has saved whole; it writes it last, and not atomically.
+TRACKER = "latest_checkpointed_iteration.txt"
+
+_MODES = ("auto", "disable", "resume_path")
+#: What the spec decides; what a file or a word says about it is replaced.
+_OWNED = ("trainer.resume_mode", "trainer.resume_from_path", "hydra.run.dir")
+#: Steps between checkpoints where nothing names a number: verl's own default is never.
+_SAVE_EVERY = 10
+#: The release that brought the file logger, and the one that renamed the SFT trainer.
+_FILE_LOGGER, _NEW_SFT = (0, 6), (0, 9)
+_METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
+
+
+class Verl:
+    """All releases: what differs between them is told by their files and lines, and by the version where a command needs it."""
+
+    id = VERL
+    title = "verl"
+    first_step = 1
+    # The driver ends Ray, and Ray its workers, within 5 to 10 s; dashboard and runtime-env agents stay and are ended by descent.
+    stop_policy = StopPolicy("launcher", (("SIGTERM", 20.0),))
+
+    def command(self, spec: LaunchSpec) -> list[str]:
+        """`env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`, SFT through torchrun.
+
+        Where it saves, that it saves, and whether it resumes are always said: `resume_mode` is `disable`, or `resume_path` with a whole
+        step, never `auto` (a tracker may name a step that is gone). One metrics file and one Hydra directory for each attempt, because verl
+        empties the one and overwrites the other. BadConfig for a resume mode that is none; NotApplicable for other components.
+        """
+        if spec.argv:
+            return list(spec.argv)
+        if spec.component not in ("rl", "sft"):
+            raise NotApplicable(f"verl has no component {spec.component!r} of its own; choose rl or sft.")
+        given = verl_settings.of_file(spec)
+        known = verl_settings.flat(spec)
+        _refuse_mode(spec, known)
+        version, attempt = verl_settings.version(spec.cwd), self._next_attempt(spec)
+        # Of a key that stands in both, the word counts: Hydra refuses the same key twice.
+        words = [word for key, value in given.items() if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides)]
+        words = verl_settings.without([*words, *spec.overrides], _OWNED)
+        where = self.layout(spec)
+        if verl_settings.text(known, "trainer.default_local_dir") is None:
+            words.append(verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints)))
+        if "trainer.save_freq" not in known:
+            words.append(f"trainer.save_freq={_SAVE_EVERY}")
+        if (loggers := _loggers(known, version)) is not None:
+            words = [*verl_settings.without(words, ("trainer.logger",)), verl_settings.word("trainer.logger", loggers)]
+        words += _resuming(spec, where, version)
+        words.append(verl_settings.word("hydra.run.dir", str(where.run_dir / "hydra" / str(attempt))))
+        return [*self._program(spec, attempt, version), *words]
+
+    def _program(self, spec: LaunchSpec, attempt: int, version: tuple[int, int] | None) -> list[str]:
+        places = [Path(spec.env["VIRTUAL_ENV"])] if "VIRTUAL_ENV" in spec.env else []
+        found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
+        python = next((str(path) for path in found if path.exists()), "python3")
+        env = ["env", f"VERL_FILE_LOGGER_PATH={self._run_dir(spec) / f'metrics.{attempt}.jsonl'}", python, "-u"]
+        if spec.component == "rl":
+            return [*env, "-m", "verl.trainer.main_ppo"]
+        if version is None:
+            raise BadConfig(
+                f"Which verl lies in {spec.cwd} is not known, and its SFT trainer has another name since 0.9; launch from a checkout, or "
+                "start it by hand and adopt it."
+            )
+        module = "sft_trainer" if version >= _NEW_SFT else "fsdp_sft_trainer"
+        ranks = ["--standalone", "--nnodes=1", f"--nproc_per_node={spec.processes}"]
+        return [*env, "-m", "torch.distributed.run", *ranks, "-m", f"verl.trainer.{module}"]
+
+    def layout(self, spec: LaunchSpec) -> RunLayout:
+        run = self._run_dir(spec)
+        rollouts = verl_settings.text(verl_settings.flat(spec), "trainer.rollout_data_dir")
+        checkpoints = self._checkpoints(spec, run)
+        return RunLayout(
+            output_dir=spec.output_dir,
+            run_dir=run,
+            trainer_checkpoints=checkpoints,
+            orchestrator_checkpoints=checkpoints,
+            broadcasts=run / "broadcasts",
+            rollouts=run / "rollouts" if rollouts is None else spec.cwd / rollouts,
+            weights=None,
+            own_log="trainer",
+        )
+
+    def _run_dir(self, spec: LaunchSpec) -> Path:
+        return spec.output_dir / (spec.trainer_name or spec.run)
+
+    def _checkpoints(self, spec: LaunchSpec, run: Path) -> Path:
+        """`trainer.default_local_dir` (forks of 0.2: checkpoints_dir), else below the run; a finished run's may lie in its directory."""
+        known = verl_settings.flat(spec)
+        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(known, "trainer.checkpoints_dir")
+        if given is not None and "${" not in given:
+            return spec.cwd / given
+        return run if (run / TRACKER).exists() or step_directories(run) else run / "checkpoints"
+
+    def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
+        """The newest attempt's metrics file; the run's output itself is held by the shim, or by whoever started it."""
+        path = self._metrics(spec)
+        return [] if path is None else [LogSource("metrics", path)]
+
+    def _metrics(self, spec: LaunchSpec) -> Path | None:
+        """The file logger's newest file: numbered by attempt where we started it, where the environment says otherwise."""
+        by_attempt = numbered(self._run_dir(spec))
+        if by_attempt:
+            return by_attempt[max(by_attempt)]
+        if path := spec.env.get("VERL_FILE_LOGGER_PATH"):
+            return spec.cwd / path
+        known = verl_settings.flat(spec)
+        project, name = (verl_settings.text(known, f"trainer.{key}") for key in ("project_name", "experiment_name"))
+        if (root := spec.env.get("VERL_FILE_LOGGER_ROOT")) and project and name:
+            return spec.cwd / root / project / f"{name}.jsonl"
+        return None
+
+    def _next_attempt(self, spec: LaunchSpec) -> int:
+        """One more than the newest metrics file or Hydra directory of this run: neither is written twice."""
+        run = self._run_dir(spec)
+        hydra = [int(path.name) for path in (run / "hydra").glob("*") if path.name.isdigit()]
+        return max([*numbered(run), *hydra], default=0) + 1
+
+    def parse_line(self, source: str, raw: bytes) -> LogLine:
+        return verl_lines.parse(source, raw)
+
+    def event(self, source: str, line: LogLine) -> Event | None:
+        return verl_lines.event(source, line)
+
+    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        return verl_lines.event_words(source, passing)
+
+    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
+        return verl_processes.component(cmdline, comm)
+
+    def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
+        """The driver, or torchrun under SFT, by its module. Its directories are those that its words name, from its own cwd."""
+        start = verl_processes.start_words(cmdline)
+        if start is None:
+            return None
+        known = verl_settings.overrides(start.words)
+        project, name = (verl_settings.text(known, f"trainer.{key}") for key in ("project_name", "experiment_name"))
+        given = verl_settings.text(known, "trainer.default_local_dir") or verl_settings.text(known, "trainer.checkpoints_dir")
+        given = given if given is not None and "${" not in given else None
+        # verl's own defaults (ppo_trainer.yaml) where no word says it.
+        place = cwd / (given or Path("checkpoints", project or "verl_examples", name or "gsm8k"))
+        words = verl_settings.without(start.words, ("hydra.run.dir",))
+        if given is None:
+            words.append(verl_settings.word("trainer.default_local_dir", str(place)))
+        mode = known.get("trainer.resume_mode")
+        step = _step_of(known.get("trainer.resume_from_path")) if mode == "resume_path" else None
+        return LaunchSpec(
+            run=launcher.run_name(name or place.name),
+            trainer=VERL,
+            config=UNKNOWN_CONFIG,
+            cwd=cwd,
+            output_dir=place.parent,
+            resume=step,
+            overrides=tuple(words),
+            component=start.kind,
+            trainer_name=place.name,
+        )
+
+    def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
+        """actor and, under PPO, critic; SFT writes the same files into the step directory itself.
+
+        A step is whole when the tracker has come to it. Without a tracker (async saving skips it, a backup leaves it behind) the data
+        loader's state counts, which verl writes after the models.
+        """
+        root = self.layout(spec).trainer_checkpoints
+        steps = step_directories(root)
+        newest = steps[max(steps)] if steps else None
+        pointer = root / TRACKER
+        if spec.component == "sft" or (newest is not None and not any((d / "actor").is_dir() for d in steps.values())):
+            return (PartRule("model", root, "", (), pointer=pointer),)
+        critic = any((directory / "critic").is_dir() for directory in steps.values())
+        rules = [PartRule("actor", root, "actor", (), pointer=pointer)]
+        return (*rules, PartRule("critic", root, "critic", (), pointer=pointer)) if critic else tuple(rules)
+
+    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
+        return scan(self.parts(spec))
+
+    def resume_requested(self, spec: LaunchSpec) -> int | None:
+        if spec.resume is not None:
+            return spec.resume
+        known = verl_settings.flat(spec, spec.argv)
+        mode = known.get("trainer.resume_mode", "auto")
+        if mode == "resume_path":
+            return _step_of(known.get("trainer.resume_from_path"))
+        return None if mode == "disable" else -1
+
+    def metrics_path(self, spec: LaunchSpec) -> Path | None:
+        return None  # its rows are a log of their own, `metrics`: they tell steps, and what happened when
+
+    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None
+
+    def inference_url(self, spec: LaunchSpec) -> str:
+        return ""  # the rollout engine lives in the workers, or listens on a port that Ray has chosen
+
+    def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        return frozenset()
+
+    def max_steps(self, spec: LaunchSpec) -> int | None:
+        return verl_settings.integer(verl_settings.flat(spec), "trainer.total_training_steps")
+
+    def good_end(self, events: Sequence[Event]) -> bool:
+        """The final validation's line; it is written also where there is no validation (None)."""
+        return any(event.kind == "finished" and event.side == "trainer" for event in events)
+
+
+def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
+    mode = known.get("trainer.resume_mode", "auto")
+    # What was started by hand is started again with a mode of ours, whatever its own was.
+    if mode not in _MODES and spec.config != UNKNOWN_CONFIG:
+        raise BadConfig(
+            f"trainer.resume_mode={mode!r} is no mode: up to 0.8 verl would resume the latest checkpoint, 0.9 would crash. Use disable, or "
+            "leave it out: a launch from here says which step it resumes from."
+        )
+    if spec.resume is not None and spec.resume < 1:
+        raise BadConfig(f"verl counts steps from 1, so {spec.run} cannot resume from step {spec.resume}; start it afresh.")
+
+
+def _said(word: str, overrides: Sequence[str]) -> bool:
+    key = word.partition("=")[0].lstrip("+")
+    return any(other.partition("=")[0].lstrip("+~") == key for other in overrides)
+
+
+def _loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any] | None:
+    """The loggers with the file logger among them; None where nothing has to be said. An unknown version gets none that it may not have."""
+    given = known.get("trainer.logger", ["console", "wandb"])
+    loggers = list(given) if isinstance(given, (list, tuple)) else [given]
+    if "file" in loggers or version is None or version < _FILE_LOGGER:
+        return None
+    # verl's own default names wandb, which needs a login: only what was asked for is kept.
+    asked = loggers if "trainer.logger" in known else ["console"]
+    return [*asked, "file"]
+
+
+def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | None) -> list[str]:
+    if spec.resume is None:
+        if spec.component == "sft" and (version is None or version < _FILE_LOGGER):
+            return []  # its SFT trainer does not resume at all
+        return ["trainer.resume_mode=disable", "trainer.resume_from_path=null"]
+    place = where.trainer_checkpoints / f"global_step_{spec.resume}"
+    return ["trainer.resume_mode=resume_path", verl_settings.word("trainer.resume_from_path", str(place))]
+
+
+def _step_of(path: object) -> int | None:
+    match = re.search(r"global_step_(\d{1,12})/?$", path) if isinstance(path, str) else None
+    return int(match.group(1)) if match else None
+
+
+def numbered(run: Path) -> dict[int, Path]:
+    """`metrics.N.jsonl` by number."""
+    found = ((_METRICS.fullmatch(path.name), path) for path in run.glob("metrics.*.jsonl"))
+    return {int(match.group(1)): path for match, path in found if match is not None}
+
+
+def wrote_here(directory: Path) -> bool:
+    """Whether this looks like a verl run's directory: its tracker, steps or numbered metrics files, here or in checkpoints/."""
+    places = (directory, directory / "checkpoints")
+    return bool(numbered(directory)) or any((place / TRACKER).exists() or any(place.glob("global_step_*")) for place in places)

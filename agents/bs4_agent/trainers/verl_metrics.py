@@ -1,0 +1,133 @@
+"""verl's metrics: the `step:N - key:value - ...` line of its console logger, the JSON rows of its file logger, and what their keys are in a
+steps record.
+
+The line is written by one function in every release: up to 0.4 with `:.3f` (a learning rate prints as 0.000), since 0.5 with pprint, which
+shows numpy 2 scalars as `np.float64(0.15)`. The file logger (0.6 and later) writes `{"step": N, "data": {...}}`; its orjson turns NaN and
+both infinities into null. (verl trainer/ppo/metric_utils.py, utils/tracking.py, utils/logger/aggregate_logger.py.)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Metrics = Mapping[str, "float | str"]
+
+#: A validation's line (`step:0 - val-core/...`) or row holds nothing but these.
+_VALIDATION = ("val-core/", "val-aux/", "val/")
+_HEAD = re.compile(r"(?:^|[\s\]])step:(\d{1,12}) - (?=\S+?:)")
+_NUMPY = re.compile(r"np\.\w{1,20}\(([^()]*)\)")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf|nan)")
+_MOST_PAIRS = 4096
+#: A line this long was cut (lines.LINE_CAP), so its last pair may be half a number.
+_CUT = 16 * 1024 - 512
+
+#: Key of a steps record -> the keys that verl had for it, newest first, each with the factor to its unit. `critic/score` is the reward also
+#: where there is no critic (GRPO). Memory is printed as GB and counted in GiB.
+_TRAINER: Mapping[str, tuple[tuple[str, float], ...]] = {
+    "time_s": (("timing_s/step", 1.0), ("perf/time_per_step", 1.0), ("train/time(s)", 1.0)),
+    "loss": (("actor/pg_loss", 1.0), ("actor/loss", 1.0), ("train/loss", 1.0)),
+    "entropy": (("actor/entropy", 1.0), ("actor/entropy_loss", 1.0)),
+    "mismatch_kl": (("rollout_corr/kl", 1.0),),
+    "grad_norm": (("actor/grad_norm", 1.0), ("train/grad_norm", 1.0)),
+    "lr": (("actor/lr", 1.0), ("train/lr", 1.0), ("train/lr(1e-3)", 1e-3)),
+    "throughput": (("perf/throughput", 1.0),),
+    "mfu": (("perf/mfu/actor", 100.0), ("actor/perf/mfu/actor", 100.0), ("actor/mfu", 100.0), ("train/mfu", 100.0)),
+    "peak_mem_gib": (("perf/max_memory_allocated_gb", 1.0), ("actor/perf/max_memory_allocated_gb", 1.0)),
+    "compute_s": (("timing_s/update_actor", 1.0),),
+    "broadcast_s": (("timing_s/update_weights", 1.0),),
+    "save_s": (("timing_s/save_checkpoint", 1.0),),
+}
+_ROLLOUTS: Mapping[str, tuple[tuple[str, float], ...]] = {
+    "reward": (("critic/score/mean", 1.0), ("critic/rewards/mean", 1.0)),
+    "truncation": (("response_length/clip_ratio", 100.0),),
+    "error": (("response/aborted_ratio", 100.0),),
+    "off_policy": (("training/off_policy/trajectory_staleness/max", 1.0),),
+}
+
+
+def of_line(text: str) -> tuple[int, Metrics] | None:
+    """(step, metrics) of a console line without colours and Ray's prefix; None for every other line. Pairs whose value is no number
+    are left out; NaN and infinities are the strings "nan", "inf", "-inf"."""
+    head = _HEAD.search(text)
+    if head is None or (head.start() > 0 and "%|" not in text[: head.start()]):
+        return None  # only a progress bar may stand before it: a completion that quotes a step line is none
+    found: dict[str, float | str] = {}
+    pairs = text[head.end() :].split(" - ", _MOST_PAIRS)
+    for pair in pairs[:-1] if len(text) >= _CUT else pairs:
+        key, colon, word = pair.rpartition(":")
+        value = _value(word.strip()) if colon and key and " " not in key else None
+        if value is not None:
+            found[key] = value
+    return (int(head.group(1)), found) if found else None
+
+
+def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
+    """(step, metrics) of one row of the file logger; null is "nan"."""
+    try:
+        row = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    step, data = (row.get("step"), row.get("data")) if isinstance(row, dict) else (None, None)
+    if not isinstance(step, int) or isinstance(step, bool) or not isinstance(data, dict) or step < 0:
+        return None
+    found: dict[str, float | str] = {}
+    for key, value in data.items():
+        if value is None:
+            found[key] = "nan"
+        elif isinstance(value, (int, float)):
+            found[key] = float(value) if value - value == 0 else _value(str(float(value))) or "nan"
+    return (step, found) if found else None
+
+
+def is_validation(metrics: Metrics) -> bool:
+    """Whether only a validation is told: the line before the first step, or SFT's between two."""
+    return all(key.startswith(_VALIDATION) for key in metrics)
+
+
+def record(metrics: Metrics) -> dict[str, Any]:
+    """`metrics` under a steps record's keys, and `not_finite`: the name of a metric that is NaN, where one is.
+
+    Of other numbers than the loss and the gradient an infinity is no alarm: an empty group's minimum is one.
+    """
+    found = {name: value for keys in (_TRAINER, _ROLLOUTS) for name, value in _picked(metrics, keys).items()}
+    if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
+        prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
+        found["seq_len"] = prompt + answer if isinstance(prompt, float) and isinstance(answer, float) else "nan"
+    strange = next((key for key, value in metrics.items() if value == "nan"), None)
+    return found if strange is None else {**found, "not_finite": strange}
+
+
+def validation(metrics: Metrics) -> dict[str, Any]:
+    """`reward` (the first val-core mean, else the first number) and `env` (the data source) of a validation; SFT's has `loss`."""
+    if "val/loss" in metrics:
+        return {"loss": metrics["val/loss"]}
+    rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(metrics)
+    source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0] if "/" in rewards[0] else rewards[0]
+    return {"reward": metrics[rewards[0]], "env": source}
+
+
+def _picked(metrics: Metrics, keys: Mapping[str, tuple[tuple[str, float], ...]]) -> dict[str, float | str]:
+    found: dict[str, float | str] = {}
+    for name, candidates in keys.items():
+        for key, factor in candidates:
+            if key in metrics:
+                value = metrics[key]
+                found[name] = value * factor if isinstance(value, float) else value
+                break
+    return found
+
+
+def _value(word: str) -> float | str | None:
+    """A number as verl prints it, or None."""
+    numpy = _NUMPY.fullmatch(word)
+    word = (numpy.group(1) if numpy else word).strip("'")
+    if word in ("True", "False"):
+        return 1.0 if word == "True" else 0.0
+    if _NUMBER.fullmatch(word) is None:
+        return None
+    if word.endswith("nan"):
+        return "nan"
+    return word.lstrip("+") if word.endswith("inf") else float(word)

@@ -1,0 +1,151 @@
+"""W&B's own words, handed to the watch as lines of the runs that they are of, and where W&B shows a run, told to the journal once.
+
+The client and its core write logs beside the run that the trainer's own never repeat: a server that is lost in the middle of a run is
+said nowhere else. They are read here in small pieces and are no activity of the run: the client goes on writing while a trainer hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bs4_agent.book import Book
+from bs4_agent.detect import wandb_files
+from bs4_agent.detect.around import wandb_roots
+from bs4_agent.detect.surroundings import Tracked
+from bs4_agent.errors import AgentError, SpoolFull
+from bs4_agent.runs.followed import OnLine
+from bs4_agent.runs.model import Attempt, Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.trainers.base import LogSource
+
+#: Seconds between two looks for news. Nothing that W&B says is urgent.
+EVERY_S = 5.0
+#: Bytes of one log read in one look.
+_PIECE = 64 * 1024
+#: Seconds for which a run's address is looked for: it is said when its W&B run begins, at the latest after the model was loaded.
+_ADDRESS_S = 3600.0
+_AFTER_END_S = 10.0
+#: Which programs report to W&B, by the logs that they write.
+_SIDES = ("trainer", "orchestrator")
+
+
+@dataclass
+class _Place:
+    """Where we are in one file."""
+
+    inode: int
+    offset: int = 0
+    line: int = 0
+
+
+class WandbFeed:
+    """`poll` several times a second; it looks every `EVERY_S`."""
+
+    def __init__(self, runs: Runs, book: Book, feed: OnLine, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runs, self._book, self._feed, self._clock = runs, book, feed, clock
+        self._places: dict[Path, _Place] = {}
+        self._looked_m = float("-inf")
+        self._first = True
+        """What lies there at the first look was read by an earlier agent, or by nobody: it is history."""
+
+    def poll(self) -> None:
+        """SpoolFull when an address could not be journalled; it is told by a later poll."""
+        now = self._clock()
+        if now - self._looked_m < EVERY_S:
+            return
+        self._looked_m = now
+        living = list(self._living())
+        present: set[Path] = set()
+        for run, attempt in living:
+            try:
+                roots = self._roots(run, [other for other, _ in living])
+                self._tell_addresses(run, attempt)
+            except SpoolFull:
+                raise
+            except (OSError, AgentError):
+                continue  # a config that makes no sense, a directory that goes away meanwhile
+            for path in _logs(roots, attempt):
+                present.add(path)
+                self._read(path, run, attempt)
+        for path in [path for path in self._places if path not in present]:
+            del self._places[path]
+        self._first = False
+
+    def _living(self) -> Iterator[tuple[Run, Attempt]]:
+        now = time.time()
+        for run in self._runs.all():
+            attempt = run.attempt
+            if attempt is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S):
+                yield run, attempt
+
+    def _roots(self, run: Run, living: list[Run]) -> list[Path]:
+        """Where this run's W&B directories are; the working directory only where no other living run shares it."""
+        roots = wandb_roots(run.spec, self._runs.trainer(run).layout(run.spec))
+        shared = sum(other.spec.cwd == run.spec.cwd for other in living) > 1
+        return [root for root in roots if not shared or root != run.spec.cwd / "wandb"]
+
+    def _read(self, path: Path, run: Run, attempt: Attempt) -> None:
+        """Whole lines that are new. A file that was replaced or cut short is read anew."""
+        try:
+            with path.open("rb") as handle:
+                status = os.fstat(handle.fileno())
+                place = self._places.get(path)
+                if place is None or place.inode != status.st_ino or status.st_size < place.offset:
+                    begin = status.st_size if self._first and place is None else 0
+                    place = self._places[path] = _Place(status.st_ino, begin)
+                if status.st_size == place.offset:
+                    return
+                handle.seek(place.offset)
+                data = handle.read(_PIECE)
+        except OSError:
+            return  # rotated away between the listing and now
+        whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == _PIECE else 0)
+        trainer = self._runs.trainer(run)
+        for raw in data[:whole].splitlines(keepends=True):
+            place.line += 1
+            line = trainer.parse_line("wandb", raw)
+            evidence = {
+                "source": "wandb", "stream": "", "cursor": "", "file": str(path), "offset": place.offset, "line": place.line,
+                "text": line.text[:2000],
+            }  # fmt: skip
+            self._feed(run.name, attempt.number, run.spec.trainer, "wandb", line, evidence)
+            place.offset += len(raw)
+
+    def _tell_addresses(self, run: Run, attempt: Attempt) -> None:
+        view = self._book.ledger.runs.get(run.name)
+        known = {entry.get("side") for entry in view.tracked} if view is not None and view.tracked_attempt == attempt.number else set()
+        if len(known) == len(_SIDES) or time.time() - attempt.started_t > _ADDRESS_S:
+            return
+        found = [one for one in self._addresses(run, attempt) if one.side not in known]
+        if found:
+            entries = [asdict(one) for one in found]
+            before = list(view.tracked) if view is not None and known else []
+            self._book.append("run", event="tracked", run=run.name, attempt=attempt.number, tracker="wandb", runs=[*before, *entries])
+
+    def _addresses(self, run: Run, attempt: Attempt) -> Iterator[Tracked]:
+        trainer = self._runs.trainer(run)
+        own = LogSource(trainer.layout(run.spec).own_log, self._runs.attempt_directory(run.name, attempt.number) / "launcher.log")
+        for source in (*trainer.log_sources(run.spec), own):
+            if source.source not in _SIDES:
+                continue
+            try:
+                fresh = source.path.stat().st_mtime >= attempt.started_t - 1.0
+            except OSError:
+                continue
+            if fresh and (found := wandb_files.address(source.path, source.source)) is not None:
+                yield found
+
+
+def _logs(roots: list[Path], attempt: Attempt) -> Iterator[Path]:
+    """The logs of this attempt: written since it began."""
+    for directory in wandb_files.together(wandb_files.directories(roots)):
+        for path in wandb_files.logs(directory.path):
+            try:
+                if path.stat().st_mtime >= attempt.started_t - 1.0:
+                    yield path
+            except OSError:
+                continue

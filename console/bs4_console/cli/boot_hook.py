@@ -1,0 +1,87 @@
+"""pods boot-hook: what starts the agent again when a pod comes back, printed or put there."""
+
+from __future__ import annotations
+
+import argparse
+
+from bs4_console.cli.actions import watch
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import linked, to_act_on, transport
+from bs4_console.core import boot_hook
+from bs4_console.core.errors import FINDING, RefusedError, UsageError
+from bs4_console.core.inventory import Inventory
+from bs4_console.core.session import PodSession
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", help="which pod of the inventory")
+    parser.add_argument("--run", dest="of_run", metavar="NAME", help="say too what would become of this run after a restart")
+    parser.add_argument("--mode", choices=("observe", "ask", "auto"), help="with --run: what the agent does then; kept on the pod")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--print", dest="platform", choices=boot_hook.PLATFORMS, help="what that platform needs, and where it goes")
+    what.add_argument("--install", choices=boot_hook.INSTALLABLE, help="put it there")
+    what.add_argument("--remove", action="store_true", help="take what --install has put there away again")
+
+
+async def run(options: argparse.Namespace) -> int:
+    """0 when a hook is there (or was printed, put there, removed, or the mode was set), 1 when there is none."""
+    if options.mode and not options.of_run:
+        raise UsageError("--mode is of one run.", "Say which with --run.")
+    changes = options.install or options.remove
+    options.pod = options.name
+    pod = to_act_on(options) if changes or options.mode else Inventory().get(options.name)
+    link = transport(pod)
+    try:
+        seen = await boot_hook.look(link, pod.name)
+        if options.platform:
+            return _print(options, seen)
+        if options.install:
+            await boot_hook.install(link, options.install, seen)
+        elif options.remove:
+            await boot_hook.remove(link, seen)
+        seen = await boot_hook.look(link, pod.name) if changes else seen
+    finally:
+        await link.close()
+    lines = boot_hook.verdict(seen)
+    if options.of_run:
+        async with linked(pod, deploy=bool(options.mode)) as live:
+            if options.mode:
+                action = await watch(
+                    live,
+                    await live.submit("mode", run=options.of_run, playbook=boot_hook.PLAYBOOK, mode=options.mode),
+                    as_json=False,
+                    quiet=True,
+                )
+                if action.state != "done":
+                    raise RefusedError(action.detail, "Nothing was changed.")
+            lines += _of_run(live, options.of_run)
+    if options.json:
+        emit("boot-hook", pod=pod.name, hooks=list(seen.hooks), last=seen.last, worked=seen.worked, told=lines)
+    else:
+        print("\n".join(lines))
+    return 0 if seen.hooks or options.remove or options.mode else FINDING
+
+
+def _print(options: argparse.Namespace, seen: boot_hook.Seen) -> int:
+    text, where = boot_hook.text(options.platform, seen), boot_hook.where(options.platform)
+    if options.json:
+        emit("boot-hook-text", pod=options.name, platform=options.platform, text=text, where=where)
+    else:
+        print(f"# {where}\n{text}")
+    return 0
+
+
+def _of_run(live: PodSession, name: str) -> list[str]:
+    """By which mode the run would be resumed."""
+    pod = live.state.name
+    if name not in live.state.runs:
+        known = ", ".join(sorted(live.state.runs)) or "none"
+        raise UsageError(f"There is no run named {name} on {pod}.", f"Its runs: {known}.")
+    mode = live.state.ledger.mode(name, boot_hook.PLAYBOOK)
+    does = {
+        "observe": "a restart opens an incident and nothing is started",
+        "ask": "a restart opens an incident with a plan that waits for a person",
+        "auto": "after a restart it is resumed by itself, restored from its store first where no step is left on the disk",
+    }[mode]
+    change = f"`bs4-console pods boot-hook {pod} --run {name} --mode observe|ask|auto` changes it"
+    return [f"{name}: {boot_hook.PLAYBOOK} is in mode {mode}, so {does}; {change}."]

@@ -1,0 +1,209 @@
+"""checkpoints sync, remote, prune: the copy in an object store."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import cast
+
+from bs4_console.cli.actions import act, exit_code
+from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on, transport
+from bs4_console.core import credentials, sync
+from bs4_console.core.checkpoints import age, size
+from bs4_console.core.errors import FINDING, RefusedError, UsageError
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import PodState
+from bs4_console.transport.remote import Remote
+
+_FROM = "b2://BUCKET/PREFIX"
+
+
+def configure_sync(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--to", metavar=_FROM, help="where the run's checkpoints are copied to, from now on")
+    what.add_argument("--off", action="store_true", help="take the order back; what is in the store stays there")
+    what.add_argument("--status", action="store_true", help="only say how it stands")
+    parser.add_argument(
+        "--every", type=int, default=0, metavar="N", help="upload no more often than every N steps (default: each newest one)"
+    )
+    parser.add_argument(
+        "--milestones", type=int, default=0, metavar="M", help="steps that are a multiple of M are uploaded, and stay there"
+    )
+    parser.add_argument("--keep-remote", type=int, metavar="K", help="only the K newest stay in the store, where the pod's key may delete")
+    parser.add_argument("--limit-mib", type=float, metavar="S", help="bandwidth, in MiB per second (default: none)")
+    parser.add_argument("--weights", action="store_true", help="parts too that no resume needs (weights of 2026-01)")
+    parser.add_argument("--once", action="store_true", help="upload the newest checkpoint, wait for it, and end the order")
+
+
+def configure_remote(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--from", dest="place", required=True, metavar=_FROM, help="where the run's checkpoints were copied to")
+    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
+    parser.add_argument("--credentials", choices=("-",), help="`-`: the key as NAME=value lines on standard input "
+                        "(B2_APPLICATION_KEY_ID, B2_APPLICATION_KEY)")  # fmt: skip
+
+
+def configure_prune(parser: argparse.ArgumentParser) -> None:
+    configure_remote(parser)
+    parser.add_argument("--keep", type=int, required=True, metavar="K", help="how many complete steps stay; 2 or more")
+    parser.add_argument("--milestones", type=int, default=0, metavar="M", help="steps that are a multiple of M stay too")
+    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show what would go; with its hash: remove just that")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.verb == "sync":
+        return asyncio.run(_sync(options))
+    place = sync.place_of(options.place)
+    given = credentials.read(sys.stdin) if options.credentials == "-" else None
+    return _remote(options, place, given) if options.verb == "remote" else _prune(options, place, given)
+
+
+async def bring(pod: Pod) -> None:
+    """See to it that b2sdk lies on the pod, over a connection of its own."""
+    from bs4_console.transport.deploy_b2 import bring as deploy
+
+    link = transport(pod)
+    try:
+        await deploy(cast(Remote, link), complain)
+    finally:
+        await link.close()
+
+
+async def _sync(options: argparse.Namespace) -> int:
+    if options.status:
+        async with linked(Inventory().get(options.pod), deploy=False) as live:
+            return _show_status(live, options)
+    body = {"run": options.name, "off": True}
+    if not options.off:
+        body = {
+            "run": options.name, "to": str(sync.place_of(options.to)), "every": options.every, "milestones": options.milestones,
+            "keep_remote": options.keep_remote, "limit_mib": options.limit_mib, "weights": options.weights, "once": options.once,
+        }  # fmt: skip
+    pod = to_act_on(options)
+    async with linked(pod) as live:
+        _known(live, options.name)
+        if not options.off:
+            await bring(pod)
+        code = exit_code(await act(live, "sync", as_json=options.json, **body))
+        if code or not options.once or options.off:
+            return code
+        return await _until_done(live, options)
+
+
+def _known(live: PodSession, name: str) -> None:
+    if name not in live.state.runs:
+        known = ", ".join(sorted(live.state.runs)) or "none"
+        raise UsageError(f"There is no run named {name} on {live.state.name}.", f"Its runs: {known}.")
+
+
+def _show_status(live: PodSession, options: argparse.Namespace) -> int:
+    _known(live, options.name)
+    found = sync.status(live.state, options.name)
+    if options.json:
+        emit("sync", pod=options.pod, **(found or {"run": options.name, "to": None}))
+    elif found is None:
+        print(
+            f"{options.name} is not synced; order it with `bs4-console checkpoints sync --pod {options.pod} --run {options.name} --to ...`."
+        )
+    else:
+        print(f"{options.name} to {found['to'] or '(off)'}: {sync.line(live.state.ledger.syncs[options.name])}")
+    return FINDING if found is not None and found["failures"] else 0
+
+
+async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
+    """Until the one upload has ended, well or not. What passes by itself is waited for: the pod tries again."""
+    said, changed = "", asyncio.Event()
+
+    def listener(_: PodState) -> None:
+        changed.set()
+
+    live.state.listeners.append(listener)
+    try:
+        while True:
+            changed.clear()
+            view = live.state.ledger.syncs[options.name]
+            text = sync.line(view)
+            if text != said and not options.json:
+                print(f"  {text}", flush=True)
+            said = text
+            if view.failed is not None and not view.failed.get("passing"):
+                return _ended(live, options, FINDING)
+            if not view.order.get("to"):
+                return _ended(live, options, 0 if not view.held else FINDING)
+            await changed.wait()
+    finally:
+        live.state.listeners.remove(listener)
+
+
+def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
+    if options.json:
+        emit("sync", pod=options.pod, **(sync.status(live.state, options.name) or {}))
+    return code
+
+
+def _remote(options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None) -> int:
+    found = sync.remote_as_dict(place, options.name, sync.look(sync.open_store(place, given), place, options.name))
+    if options.json:
+        emit("remote", **found)
+        return 0
+    pointer = "no pointer" if found["pointer"] is None else f"the pointer names step {found['pointer']}"
+    print(f"{options.name} in {place}: {len(found['steps'])} steps, {found['pointer_why'] or pointer}")
+    rows = [
+        [
+            f"{one['step']}{' *' if one['pointed'] else ''}", "yes" if one["complete"] else "no", size(one["bytes"]), age(one["age_s"]),
+            str(one["files"]), one["missing"],
+        ]
+        for one in found["steps"]
+    ]  # fmt: skip
+    if rows:
+        table(rows, ["step", "complete", "size", "age", "files", "missing"])
+    return 0
+
+
+def _prune(options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None) -> int:
+    store = sync.open_store(place, given)
+    plan = sync.plan_prune(store, place, options.name, options.keep, options.milestones)
+    going = [one.step for one in plan.decision.remove]
+    if options.plan == "" or (not options.plan and not options.json):
+        _show_plan(options, plan)
+    if options.plan == "" or not going:
+        return 0
+    if options.plan and options.plan != plan.hash:
+        raise RefusedError("What would go has changed since that plan was made.", "Look again with --plan.")
+    if not options.plan:
+        if not is_terminal() or options.json:
+            raise RefusedError("Nothing was removed: the plan was not confirmed.", f"Confirm it with --plan {plan.hash}.")
+        if ask(f"Type {options.name} to remove them for good: ") != options.name:
+            raise RefusedError("Nothing was removed.", "Run it again when you are sure.")
+    done = sync.carry_out(store, plan)
+    removed = [one.step for one in done.remove]
+    if options.json:
+        emit("prune", to=str(place), run=options.name, removed=removed, bytes=done.bytes, kept=dict(done.kept))
+    else:
+        print(f"removed for good: steps {', '.join(map(str, removed))}, {size(done.bytes)}")
+    return 0
+
+
+def _show_plan(options: argparse.Namespace, plan: sync.Prunable) -> None:
+    decision = plan.decision
+    if options.json:
+        steps = [{"step": one.step, "bytes": one.bytes, "complete": one.whole} for one in decision.remove]
+        emit(
+            "prune-plan",
+            to=str(plan.place),
+            run=plan.run,
+            plan_hash=plan.hash,
+            remove=steps,
+            bytes=decision.bytes,
+            kept=dict(decision.kept),
+        )
+        return
+    for one in decision.remove:
+        print(f"  remove step {one.step}: {size(one.bytes)}{f' (not whole: {one.missing})' if one.missing else ''}")
+    for step, why in sorted(decision.kept.items()):
+        print(f"  keep   step {step}: {why}")
+    print(f"{size(decision.bytes)} would go; plan {plan.hash}" if decision.remove else "Nothing would go.")

@@ -1,0 +1,233 @@
+"""recover: looks at runs whose machine may be lost, and brings them on to another one as far as recover.toml allows."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from bs4_console.cli import sessions
+from bs4_console.cli.output import complain, emit
+from bs4_console.core import assets, controller_config, files
+from bs4_console.core import credentials as secrets
+from bs4_console.core.controller_config import RunConfig
+from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, ConsoleError, RefusedError, UsageError
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.locations import data_dir, private
+from bs4_console.core.mirror import Mirror
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import PodState
+
+if TYPE_CHECKING:
+    from bs4_console.core.controller import Controller, Outcome
+    from bs4_console.core.provision import Provisioner
+    from bs4_console.transport.remote import Remote
+
+#: What each is printed from.
+_PRINTED = {"systemd": "systemd.service", "cron": "cron.txt", "github": "github.yml"}
+#: Seconds between two looks of one that waits for a phase.
+_STEP_S = 5.0
+#: Worst last: what the exit code of several runs is.
+_WORSE = (0, REFUSED, UNREACHABLE, FINDING)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", help="one look, and what follows from it (the default)")
+    how.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
+    how.add_argument("--print", choices=tuple(_PRINTED), help="print a systemd unit, a crontab line or a GitHub workflow, and end")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="which runs, for how much (default: recover.toml beside pods.toml)")
+    parser.add_argument("--run", dest="name", metavar="NAME", help="only this run of it")
+    parser.add_argument("--plan", metavar="HASH", help="confirm the plan of --run that an earlier look has shown")
+    parser.add_argument("--dry-run", action="store_true", help="look, show what would be done, and do nothing")
+    parser.add_argument("--every", type=float, default=60.0, metavar="S", help="with --watch: seconds between two looks (default: 60)")
+    parser.add_argument(
+        "--patience", type=float, default=480.0, metavar="S", help="with --once: for how long a recovery is followed (default: 480)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print nothing while all is well")
+    parser.add_argument("--json", action="store_true", help="JSON objects instead of text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.print:
+        text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(encoding="utf-8")
+        print(text.replace("@BS4_CONSOLE@", shutil.which("bs4-console") or "bs4-console"), end="")
+        return 0
+    if options.plan and not options.name:
+        raise UsageError("--plan confirms the plan of one run.", "Name it with --run.")
+    if options.read_only and not options.dry_run:
+        raise RefusedError("Nothing was done: this console was started with --read-only.", "Look with --dry-run.")
+    known = controller_config.read(options.config)
+    if options.name and options.name not in known:
+        raise UsageError(f"There is no run {options.name} in it.", f"It names {', '.join(known)}.")
+    chosen = [known[options.name]] if options.name else list(known.values())
+    if options.watch:
+        asyncio.run(_watch(options, chosen))
+        return 0
+    return asyncio.run(_once(options, chosen))
+
+
+async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> None:
+    async def one(config: RunConfig) -> None:
+        said = ""
+        while True:
+            try:
+                async with _controller(options, config) as controller:
+                    while True:
+                        outcome = await controller.look()
+                        said = _tell(options, config, outcome, said)
+                        await asyncio.sleep(_STEP_S if outcome.word == "recovering" else options.every)
+            except (UsageError, RefusedError):
+                raise
+            except ConsoleError as error:
+                if str(error) != said:
+                    complain(said := str(error))
+            await asyncio.sleep(options.every)
+
+    await asyncio.gather(*(one(config) for config in chosen))
+
+
+async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int:
+    async def one(config: RunConfig) -> int:
+        try:
+            async with _controller(options, config) as controller:
+                deadline = asyncio.get_running_loop().time() + options.patience
+                said = ""
+                while True:
+                    outcome = await controller.look()
+                    said = _tell(options, config, outcome, said)
+                    if outcome.word != "recovering" or asyncio.get_running_loop().time() > deadline:
+                        await controller.close()
+                        return outcome.exit_code
+                    await asyncio.sleep(_STEP_S)
+        except ConsoleError as error:
+            complain(f"{config.run}: {error}")
+            return error.exit_code
+
+    codes = await asyncio.gather(*(one(config) for config in chosen))
+    return max(codes, key=lambda code: _WORSE.index(code) if code in _WORSE else len(_WORSE))
+
+
+def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said: str) -> str:
+    """What is new; the text for the next comparison."""
+    quiet = options.quiet and outcome.exit_code == 0 and outcome.word == "watching"
+    if options.json and not quiet:
+        verdict = None if outcome.verdict is None else outcome.verdict.as_dict()
+        emit(
+            "recovery", run=config.run, outcome=outcome.word, sentence=outcome.sentence, code=outcome.exit_code, verdict=verdict,
+            plan=outcome.plan,
+        )  # fmt: skip
+    elif outcome.sentence != said and not quiet:
+        print(f"{config.run}: {outcome.sentence}", flush=True)
+        for line in _plan_lines(outcome):
+            print(f"  {line}")
+    return outcome.sentence
+
+
+def _plan_lines(outcome: Outcome) -> list[str]:
+    plan = outcome.plan
+    if plan is None:
+        return []
+    offer = plan.get("offer")
+    lost = "unknown" if plan["steps_lost"] is None else plan["steps_lost"]
+    lines = [
+        f"restore step {plan['step']} ({plan['bytes'] / 1e9:.1f} GB); steps lost: {lost}",
+        f"rent at or under ${plan['most']:.2f} an hour; spent ${plan['spent_today']:.2f} today, ${plan['spent']:.2f} in all",
+    ]
+    if offer is not None:
+        lines.append(f"now: {offer['provider']} {offer['count']}x {offer['gpu']} at ${offer['price']:.2f} an hour")
+    elif "offer" in plan:
+        lines.append("now: no such offer")
+    return lines
+
+
+@contextlib.asynccontextmanager
+async def _controller(options: argparse.Namespace, config: RunConfig) -> AsyncIterator[Controller]:
+    """One run's controller, alone on this machine."""
+    from bs4_console.core import outside
+    from bs4_console.core.controller import Controller
+    from bs4_console.core.controller_hands import RealHands
+    from bs4_console.core.controller_state import Records, Where
+    from bs4_console.core.lease import Lease
+    from bs4_console.core.sync import open_store, place_of
+
+    place = private(data_dir() / "recover" / config.run)
+    with files.alone(place / "lock", f"Another `recover` looks after {config.run} on this machine."):
+        given = _credentials(config)
+        store = await asyncio.to_thread(open_store, place_of(config.store), given)
+        records = Records(store, config.layout, place)
+        lease = Lease(
+            store, config.layout, sessions.who(), mine=records.leases(), note=lambda version: records.note("lease", version=version)
+        )  # fmt: skip
+        pod = next((known for known in Inventory().list() if known.name == config.pod), None)
+        first = Where(config.pod, (pod and pod.provider) or "", (pod and pod.instance) or "", price=pod.price if pod else None)
+        hands = RealHands(config, store, _Reach(), lambda: _provisioner(config), _public_key(config), given, outside=outside.ask)
+        yield Controller(
+            records, lease, hands, first, config.limits, "auto" if config.mode == "auto" else "ask",
+            confirm=options.plan or "", dry=options.dry_run,
+        )  # fmt: skip
+
+
+def _credentials(config: RunConfig) -> secrets.Credentials:
+    if not config.credentials:
+        raise UsageError(f"{config.run} has no credentials in recover.toml.", "Name a private file with the store's key there.")
+    return secrets.read(files.private_text(Path(config.credentials).expanduser()).splitlines())
+
+
+def _public_key(config: RunConfig) -> str:
+    path = Path(f"{config.identity_file}.pub").expanduser()
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read.", "Name the SSH key that opens new machines as identity_file in recover.toml.") from error
+
+
+@contextlib.asynccontextmanager
+async def _provisioner(config: RunConfig) -> AsyncIterator[Provisioner]:
+    import httpx
+
+    from bs4_console import providers
+    from bs4_console.core.controller_hands import KeyedBook
+    from bs4_console.core.provision import Provisioner
+    from bs4_console.providers import keys
+
+    async with httpx.AsyncClient() as client:
+        names = config.providers or keys.known()
+        yield Provisioner([providers.make(name, client) for name in names], KeyedBook(), sessions.who(), say=complain)
+
+
+class _Reach:
+    """Over SSH, with this machine's inventory, keys and mirror."""
+
+    def linked(self, pod: Pod, *, deploy: bool, timeout: float) -> AbstractAsyncContextManager[PodSession]:
+        return sessions.linked(pod, deploy=deploy, timeout=timeout)
+
+    def kept(self, pod: Pod) -> PodState:
+        live = PodSession(PodState(pod.name), lambda: sessions.transport(pod), Mirror(data_dir() / "pods" / pod.name, write=False), "")
+        live.replay()
+        return live.state
+
+    def pinned(self, pod: str) -> Sequence[str]:
+        from bs4_console.transport.hostkeys import HostKeys
+
+        return HostKeys().pinned(pod)
+
+    def pin(self, pod: str, key: str) -> None:
+        from bs4_console.transport.hostkeys import HostKeys
+
+        HostKeys().pin(pod, key)
+
+    async def store_ready(self, pod: Pod) -> None:
+        from bs4_console.transport.deploy_b2 import bring
+
+        reached = sessions.transport(pod)
+        try:
+            # Both of our transports are also what a bundle is brought over.
+            await bring(cast("Remote", reached), lambda text: complain(f"{pod.name}: {text}"))
+        finally:
+            await reached.close()

@@ -1,0 +1,119 @@
+"""checkpoints restore: a run's newest whole step from the store back to a pod, and the run resumed from it."""
+
+from __future__ import annotations
+
+import argparse
+
+from bs4_console.cli.actions import exit_code, watch
+from bs4_console.cli.checkpoint_sync import bring
+from bs4_console.cli.launch import watch_launch
+from bs4_console.cli.output import complain, emit
+from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
+from bs4_console.core import launch, restore
+from bs4_console.core.errors import FINDING, REFUSED, RefusedError
+from bs4_console.core.inventory import Inventory
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import ActionView, PlanView
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run, by the name that it has in the store")
+    parser.add_argument("--from", dest="source", required=True, metavar="b2://BUCKET/PREFIX", help="where its checkpoints are")
+    parser.add_argument("--step", type=int, metavar="N", help="this step (default: the newest that is whole there)")
+    parser.add_argument("--trainer", default="", choices=("", *launch.TRAINERS), help="which generation (default: as the store says)")
+    parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is on the pod, from the home directory (default: prime-rl)")
+    parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="where the run writes, from --cwd (default: outputs)")
+    parser.add_argument("--config", default="", metavar="FILE", help="on the pod (default: the one that was saved with the step)")
+    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
+    parser.add_argument("--yes", action="store_true", help="carry out the plan that is made, without asking")
+    parser.add_argument("--launch", action="store_true", help="then resume the run from that step, under the same confirmation")
+    parser.add_argument("--no-preflight", action="store_true", help="with --launch: leave the look before the start out")
+    parser.add_argument("--no-wait", action="store_true", help="with --launch: do not wait for the first step")
+
+
+async def run(options: argparse.Namespace) -> int:
+    """0 only when the step is complete on the pod (with --launch: when it trains). Without a step that is whole: 1, and nothing starts."""
+    asked = restore.Asked(
+        options.name, options.source, options.step, options.trainer, options.cwd, options.output_dir, options.config
+    )  # fmt: skip
+    only_shown = options.plan == ""
+    async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
+        going = None if only_shown else restore.under_way(live, options.name)
+        if going is not None:
+            complain(f"A restore of {options.name} by {going.who} is under way; it is watched, nothing is begun twice.")
+            key: str | None = going.key
+        else:
+            await bring(Inventory().get(options.pod))  # what speaks with the store, where it is not there yet
+            key = await _confirmed(live, options, asked)
+        if key is None:
+            return 0
+        action = await watch(live, key, as_json=options.json)
+        if action.state != "done" or not options.launch:
+            if action.state == "done" and not options.json:
+                print(_next(options, action))
+            return exit_code(action)
+        return await _resume(live, options, action)
+
+
+async def _confirmed(live: PodSession, options: argparse.Namespace, asked: restore.Asked) -> str | None:
+    """The key of what was confirmed; None when the plan was only to be shown."""
+    view = await restore.plan(live, asked)
+    if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
+        raise RefusedError(f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.", "Look at it with --plan.")
+    _show(options, view)
+    if options.plan == "":
+        return None
+    if not (options.yes or options.plan):
+        if not is_terminal() or options.json:
+            raise RefusedError("Nothing was done: the plan was not confirmed.", f"Confirm it with --yes, or --plan {view.plan_hash[:16]}.")
+        if ask("Type yes to carry it out: ") != "yes":
+            raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+    return await restore.begin(live, view)
+
+
+def _show(options: argparse.Namespace, view: PlanView) -> None:
+    body = view.plan
+    if options.json:
+        if options.plan == "":
+            shown = {name: body[name] for name in ("skipped", "notes", "bytes", "missing", "free", "launch", "steps")}
+            emit(
+                "restore-plan",
+                pod=options.pod,
+                run=view.run,
+                plan_hash=view.plan_hash,
+                expires=view.expires_t,
+                step=body["resume"],
+                **shown,
+            )
+        return
+    print(body["title"])
+    for number, step in enumerate(body["steps"], 1):
+        print(f"  {number}. {step['title']}\n       $ {step['command']}")
+    for line in restore.words(view):
+        print(f"  {line}")
+    print(f"  plan {view.plan_hash}")
+
+
+def _next(options: argparse.Namespace, action: ActionView) -> str:
+    asked = restore.launch_of(action.result)
+    return (
+        f"Next: `bs4-console launch {asked.config} --pod {options.pod} --run {asked.run} --trainer {asked.trainer} --cwd {asked.cwd} "
+        f"--output-dir {asked.output_dir} --resume {asked.resume}`."
+    )
+
+
+async def _resume(live: PodSession, options: argparse.Namespace, action: ActionView) -> int:
+    asked = restore.launch_of(action.result)
+    if not options.no_preflight:
+        looked = await launch.look(live, asked)
+        if looked.blocking:
+            complain(f"Step {asked.resume} is restored; the run was not started: {launch.sentence(looked.blocking[0])}")
+            return FINDING
+    view = await launch.plan(live, asked)
+    if launch.must_type(view):
+        complain(
+            f"Step {asked.resume} is restored; resuming it moves newer checkpoints aside, so start it by hand. {_next(options, action)}"
+        )
+        return REFUSED
+    return await watch_launch(options, live, await launch.start(live, view))

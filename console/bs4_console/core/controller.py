@@ -1,0 +1,459 @@
+"""The controller of one run: brings it on to another machine when its own is lost, and ends that machine when the run is done.
+
+One look is one call of `look`: signs, a verdict, and at most the work that the verdict allows. What is done is a chain of phases, each
+written down before it begins (`controller_state`), each safe to begin again: whoever holds the lease goes on where the last one stopped.
+A machine is only ever rented for a pod that is lost by two independent signs, under the run's own mode, limits and budget, and for one
+intent at most one exists. What it did not rent it never ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from bs4_agent.errors import AgentError
+from bs4_agent.ids import ulid
+from bs4_console.core import lost
+from bs4_console.core.controller_state import WORKING, Attempt, Phase, Records, State, Where
+from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, ConsoleError, RefusedError
+from bs4_console.core.lease import Lease, LeaseHeld
+from bs4_console.core.lost import Rules, Sign, Verdict
+from bs4_console.core.sync import StoreFailed
+from bs4_console.providers.base import label_of
+
+DAY_S = 86400.0
+#: The lost machine answers: its agent may have resumed the run.
+_BACK = ("fine", "rebooted", "hung", "network-only")
+#: A create with its look afterwards fits into this; a grant with less left is renewed first.
+SPEND_S = 90.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """US dollars; `recoveries`: so many in a row without a new step end the loop. `ready_s`: from the rent to the first new step."""
+
+    max_price: float
+    per_day: float
+    per_run: float
+    recoveries: int = 2
+    ready_s: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The newest step in the object store that is whole and verified. `bytes` of its files."""
+
+    step: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An offer, as the plan names it. `offer` is the provider's own, for `create`."""
+
+    provider: str
+    id: str
+    gpu: str
+    count: int
+    price: float
+    offer: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the pod itself says of the run: its newest step, the newest complete set on its disk, and whether it ended well."""
+
+    step: int | None = None
+    complete: int | None = None
+    finished: bool = False
+    failed: str = ""
+    """Why its newest attempt ended badly; empty while it runs or after a good end."""
+
+
+class Absent(ConsoleError):
+    """No machine with that label exists, surely."""
+
+
+class Doubt(ConsoleError):
+    """It cannot be said whether a machine with that label exists."""
+
+    exit_code = UNREACHABLE
+
+
+class Failed(ConsoleError):
+    """A phase cannot succeed on this machine; the sentence says why."""
+
+
+class Hands(Protocol):
+    """What the controller does to the world. Each call may be made again after it was cut off anywhere. Any ConsoleError other than the
+    ones named means: not now; it is tried again at the next look."""
+
+    async def signs(self, where: Where) -> Sequence[Sign]:
+        """One look at everything. Times by the controller's clock."""
+        ...
+
+    async def report(self, where: Where) -> Report | None:
+        """None where the pod does not answer."""
+        ...
+
+    async def saved(self) -> Saved | None:
+        """The newest valid step; None when there is none (which is not: the store did not answer)."""
+        ...
+
+    async def choose(self, most: float) -> Chosen | None:
+        """The cheapest offer at or under `most` dollars an hour; None without one."""
+        ...
+
+    async def create(self, chosen: Chosen, label: str) -> Where:
+        """Rent it, once. Absent: surely nothing exists of it. Doubt: something may."""
+        ...
+
+    async def find(self, label: str, provider: str) -> Where:
+        """The machine of exactly this label. Absent, or Doubt."""
+        ...
+
+    async def set_up(self, where: Where) -> Where | None:
+        """Bring the machine to where a run can be restored. With its address when it is there; None: it goes on. Failed."""
+        ...
+
+    async def restore(self, where: Where, step: int) -> bool:
+        """Put the step in its place. True: it is complete there; False: it goes on. Failed."""
+        ...
+
+    async def launch(self, where: Where, step: int) -> bool:
+        """Resume from it, in the same W&B runs. True: its processes run; False: it goes on. Failed."""
+        ...
+
+    async def terminate(self, where: Where) -> bool:
+        """True when the provider was seen not to have it any more."""
+        ...
+
+
+Word = Literal["watching", "plan", "waiting", "recovering", "recovered", "stopped", "held", "finishing", "finished"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one look. `exit_code` as everywhere: 0 all is well, 1 not achieved, 3 unknown, 4 a plan waits for its confirmation."""
+
+    word: Word
+    sentence: str
+    exit_code: int
+    verdict: Verdict | None = None
+    plan: dict[str, Any] | None = None
+
+
+@dataclass
+class Controller:
+    """`mode`: ask (a plan waits for `confirm`) or auto. `dry`: nothing is written, taken or rented."""
+
+    records: Records
+    lease: Lease
+    hands: Hands
+    first: Where
+    limits: Limits
+    mode: Literal["ask", "auto"] = "ask"
+    rules: Rules = field(default_factory=Rules)
+    confirm: str = ""
+    dry: bool = False
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    seen: dict[Where, list[Sign]] = field(default_factory=dict)
+    """Signs by machine, within the rules' window."""
+
+    @property
+    def run(self) -> str:
+        return self.records.layout.run
+
+    async def look(self) -> Outcome:
+        """One look, and what follows from it. StoreFailed where the store did not answer: nothing more was done then."""
+        try:
+            state = await self._load()
+            if state.phase in WORKING:
+                return await self._go_on(state)
+            if state.phase == "finished":
+                return Outcome("finished", f"{self.run} is finished and its machine ended.", 0)
+            if state.phase == "finishing":
+                return await self._finish(state)
+            return await self._watch(state)
+        except LeaseHeld as error:
+            return Outcome("held", str(error), REFUSED)
+        except AgentError as error:
+            raise StoreFailed(error) from error
+
+    async def verdict(self, where: Where) -> Verdict:
+        """Looked at once more; looked at again at a distance where the first look asks for a second."""
+        verdict = await self._see(where)
+        pause = self.rules.apart_s / max(1, self.rules.samples - 1)
+        for _ in range(self.rules.samples - 1):
+            if verdict.word not in ("unknown", "network-only") or not any(s.source == "provider" for s in verdict.evidence):
+                break
+            await self.sleep(pause)
+            verdict = await self._see(where)
+        return verdict
+
+    async def _see(self, where: Where) -> Verdict:
+        found = [*self.seen.get(where, ()), *await self.hands.signs(where)]
+        now = self.clock()
+        self.seen[where] = [s for s in found if s.t >= now - self.rules.window_s]
+        return lost.judge(where.pod, self.seen[where], now, self.rules)
+
+    async def _load(self) -> State:
+        state = await asyncio.to_thread(self.records.load)
+        return state or State(self.run, self.first, since_t=self.wall())
+
+    async def _save(self, state: State, phase: Phase | None = None, **changes: Any) -> State:
+        if phase is not None and phase != state.phase:
+            changes |= {"phase": phase, "since_t": self.wall()}
+        state = replace(state, **changes)
+        await asyncio.to_thread(self.records.save, state)
+        return state
+
+    # --- watching
+
+    async def _watch(self, state: State) -> Outcome:
+        verdict = await self.verdict(state.where)
+        report = None if verdict.lost else await self.hands.report(state.where)
+        if report is not None and report.step is not None:
+            self.records.note_step(report.step)
+        if report is not None and report.finished:
+            if not self.records.finished():
+                self.records.note("finished")
+            return await self._finish(state, report)
+        if state.left and not self.dry:
+            state = await self._clear(state)
+        if state.phase == "stopped" and not self.confirm:
+            return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
+        if not verdict.lost:
+            code = 0 if verdict.word in ("fine", "network-only", "rebooted") else UNREACHABLE if verdict.word == "unknown" else FINDING
+            return Outcome("watching", verdict.sentence, code, verdict)
+        return await self._plan(state, verdict)
+
+    async def _plan(self, state: State, verdict: Verdict) -> Outcome:
+        if self.records.finished():
+            return Outcome("finished", f"{verdict.sentence} {self.run} had ended well before, so nothing is rented.", 0, verdict)
+        saved = await self.hands.saved()
+        if saved is None:
+            text = f"{verdict.sentence} Nothing of {self.run} is in the object store that could be restored, so nothing is rented."
+            return Outcome("stopped", text, FINDING, verdict)
+        idle = state.idle()
+        if idle >= self.limits.recoveries and not self.confirm:
+            text = f"{idle} recoveries in a row brought no new step: the loop ends here. Read why before another is confirmed by its plan."
+            return Outcome("stopped", text, FINDING, verdict)
+        most, why = self._affordable(state)
+        if most <= 0:
+            return Outcome("stopped", f"{verdict.sentence} {why}", FINDING, verdict)
+        plan = self._plan_of(state, saved, most)
+        if self.dry or (self.mode == "ask" and not self.confirm):
+            chosen = await self.hands.choose(most)
+            plan["offer"] = None if chosen is None else {k: getattr(chosen, k) for k in ("provider", "id", "gpu", "count", "price")}
+            text = f"{verdict.sentence} The plan {plan['hash'][:16]} waits: confirm it with --plan {plan['hash'][:16]}."
+            return Outcome("plan", text, 0 if self.dry else REFUSED, verdict, plan)
+        if self.confirm and not (len(self.confirm) >= 8 and plan["hash"].startswith(self.confirm)):
+            raise RefusedError(f"Nothing was done: the plan is {plan['hash'][:16]} now, not {self.confirm}.", "Look at it again.")
+        return await self._rent(state, saved, most, plan, verdict)
+
+    def _affordable(self, state: State) -> tuple[float, str]:
+        """The highest price an hour under which one hour more stays in the budgets, or 0 and why."""
+        now = self.wall()
+        day = self.limits.per_day - state.spent(now - DAY_S, now)
+        whole = self.limits.per_run - state.spent(0.0, now)
+        if min(day, whole) <= 0:
+            which = f"${self.limits.per_day:.2f} a day" if day <= whole else f"${self.limits.per_run:.2f} for the run"
+            return 0.0, f"The budget of {which} is spent, so nothing is rented; raise it in recover.toml if it shall go on."
+        return min(self.limits.max_price, day, whole), ""
+
+    def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
+        """The hash covers what a person decides on, not the offer of the minute: it stays the same while nothing of it changes."""
+        now = self.wall()
+        decided = {
+            "run": self.run, "lost": [state.where.pod, state.where.provider, state.where.instance], "step": saved.step,
+            "recovery": len(state.attempts) + 1, "max_price": self.limits.max_price,
+        }  # fmt: skip
+        known = self._known(state)
+        return {
+            **decided, "hash": hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest(), "most": round(most, 4),
+            "bytes": saved.bytes, "steps_lost": None if known is None else max(0, known - saved.step),
+            "spent_today": round(state.spent(now - DAY_S, now), 2), "spent": round(state.spent(0.0, now), 2),
+        }  # fmt: skip
+
+    def _known(self, state: State) -> int | None:
+        """The newest step that anybody has seen done."""
+        return max((step for step in (state.step, self.records.last_step()) if step is not None), default=None)
+
+    # --- renting
+
+    async def _rent(self, state: State, saved: Saved, most: float, plan: dict[str, Any], verdict: Verdict) -> Outcome:
+        await self.lease.hold()
+        # What was read before the lease may be of before another controller's work.
+        if (there := await asyncio.to_thread(self.records.load)) is not None and there != state:
+            await self.lease.release()
+            return Outcome("held", f"Another controller has just changed something about {self.run}; the next look sees it.", REFUSED)
+        chosen = await self.hands.choose(most)
+        if chosen is None or chosen.price > most:
+            await self.lease.release()
+            text = f"{verdict.sentence} No machine is offered at or under ${most:.2f} an hour (the whole machine); nothing is rented."
+            return Outcome("stopped", text, FINDING, verdict, plan)
+        label = label_of(self.run, ulid())
+        attempt = Attempt(label, self.wall(), chosen.provider, chosen.price, saved.step)
+        before = state
+        state = await self._save(state, "renting", attempts=(*state.attempts, attempt), plan_hash=plan["hash"])
+        # The verdict that leads to money is made again right before it is spent.
+        if not (again := await self._see(state.where)).lost:
+            await self._save(before)
+            await self.lease.release()
+            return Outcome("watching", f"{again.sentence} Nothing was rented.", 0, again)
+        if (await self.lease.guard()).left_s() < SPEND_S:
+            raise LeaseHeld("The store answers too slowly to spend anything safely.", "Nothing was rented; the next look tries again.")
+        try:
+            where = await self.hands.create(chosen, label)
+        except Absent as error:
+            await self._save(before, why=error.message)
+            await self.lease.release()
+            return Outcome("stopped", f"Nothing was rented: {error}", FINDING, verdict, plan)
+        except Doubt as error:
+            return Outcome("waiting", f"{error} It is looked for by its label {label} before anything else is done.", UNREACHABLE)
+        return await self._go_on(await self._rented(state, where))
+
+    async def _rented(self, state: State, where: Where) -> State:
+        """It exists. The one that was lost may come back by itself (Vast does that): it is kept in mind, and ended later if it is ours."""
+        now, old = self.wall(), replace(state.where, step=self._known(state))
+        state = state.ended(old, now)
+        where = replace(where, made=True, price=where.price or state.attempt.price)
+        state = state.with_attempt(instance=where.instance, price=where.price)
+        left = (*state.left, old) if old.made else state.left
+        return await self._save(state, "setting-up", where=where, before=old, left=left)
+
+    # --- on the new machine
+
+    async def _go_on(self, state: State) -> Outcome:
+        """From whatever phase it is in. Returns when it waits for something that takes longer."""
+        if self.dry:
+            return Outcome("recovering", f"{self.run} is being recovered: {state.phase}.", 0)
+        await self.lease.hold()
+        state = await self._load()
+        if state.phase == "renting":
+            try:
+                where = await self.hands.find(state.attempt.label, state.attempt.provider)
+            except Absent:
+                await self._save(state, "watching", attempts=state.attempts[:-1])
+                await self.lease.release()
+                return Outcome("stopped", "The machine that was to be rented does not exist; the next look begins anew.", FINDING)
+            except Doubt as error:
+                return Outcome("waiting", str(error), UNREACHABLE)
+            state = await self._rented(state, where)
+        try:
+            while state.phase in WORKING:
+                if self.wall() - state.attempt.t > self.limits.ready_s:
+                    raise Failed(f"No new step within {self.limits.ready_s / 60:.0f} minutes.")
+                going = state.phase
+                state = await self._phase(state)
+                if state.phase == going:
+                    return Outcome("recovering", f"{self.run} on {state.where.pod}: {going}.", 0)
+        except Failed as error:
+            return await self._failed(state, error)
+        await self.lease.release()
+        text = f"{self.run} goes on at {state.where.pod}: step {state.step} is done, from step {state.attempt.step_before}."
+        return Outcome("recovered", text, 0)
+
+    async def _phase(self, state: State) -> State:
+        """One phase, begun or looked after; the same phase when it goes on."""
+        where, step = state.where, state.attempt.step_before
+        following: dict[Phase, Phase] = {"restoring": "launching", "launching": "proving"}
+        if state.phase == "proving":
+            return await self._prove(state)
+        if state.phase == "setting-up":
+            there = await self.hands.set_up(where)
+            return state if there is None else await self._save(state, "restoring", where=there)
+        if state.phase == "launching" and state.before is not None and (await self._see(state.before)).word in _BACK:
+            raise Failed(f"{state.before.pod} is there again, and its run with it.")
+        await self.lease.guard()
+        done = await (self.hands.restore if state.phase == "restoring" else self.hands.launch)(where, step)
+        return await self._save(state, following[state.phase]) if done else state
+
+    async def _prove(self, state: State) -> State:
+        """Good is only a new step."""
+        report = await self.hands.report(state.where)
+        if report is None:
+            return state
+        if report.step is None or report.step <= state.attempt.step_before:
+            if report.failed:
+                raise Failed(f"{self.run} was started on {state.where.pod} and ended before a new step: {report.failed}")
+            return state
+        state = state.with_attempt(outcome="good", step_after=report.step)
+        return await self._save(state, "watching", step=report.step, before=None, why="")
+
+    async def _failed(self, state: State, error: Failed) -> Outcome:
+        """The machine that was made for it is ended: it costs, and nothing is on it that is not in the store."""
+        made = state.where
+        state = await self._save(state.with_attempt(outcome=error.message), why=error.message)
+        gone = await self._end(made)
+        state = (
+            state.ended(made, self.wall()) if gone else replace(state, left=(*state.left, replace(made, step=state.attempt.step_before)))
+        )
+        phase: Phase = "stopped" if state.idle() >= self.limits.recoveries else "watching"
+        # What is looked at from here on is the machine that was lost: it may come back, and it is what a further recovery is for.
+        left = tuple(w for w in state.left if w != state.before)
+        await self._save(state, phase, where=state.before or made, before=None, left=left)
+        await self.lease.release()
+        tail = "" if gone else f" {made.pod} is not seen to be gone yet: look at {made.provider}."
+        return Outcome("stopped", f"The recovery of {self.run} did not succeed: {error.message}{tail}", FINDING)
+
+    # --- the end
+
+    async def _finish(self, state: State, report: Report | None = None) -> Outcome:
+        """A run that ended well: its machine ends when the store holds its last set, and only if we rented it."""
+        if not state.where.made:
+            return Outcome("finished", f"{self.run} is finished. {state.where.pod} was not rented here, so it is left as it is.", 0)
+        if state.phase != "finishing":
+            saved = await self.hands.saved()
+            if report is None or report.complete is None or saved is None or saved.step < report.complete:
+                there = "nothing" if saved is None else f"step {saved.step}"
+                what = "unknown" if report is None or report.complete is None else str(report.complete)
+                text = f"{self.run} is finished; its last set (step {what}) is not in the store yet ({there} is): {state.where.pod} stays."
+                return Outcome("finishing", text, FINDING)
+        if self.dry:
+            return Outcome("finishing", f"{self.run} is finished: {state.where.pod} would be ended.", 0)
+        await self.lease.hold()
+        state = await self._save(state, "finishing")
+        for where in (state.where, *state.left):
+            if not await self._end(where):
+                text = f"{where.pod} was told to end and is not seen to be gone; it is looked at again."
+                return Outcome("finishing", text, UNREACHABLE)
+            state = state.ended(where, self.wall())
+        await self._save(state, "finished", left=())
+        await self.lease.release()
+        return Outcome("finished", f"{self.run} is finished, its last set is in the store, and {state.where.pod} was ended.", 0)
+
+    async def _clear(self, state: State) -> State:
+        """Earlier machines of ours end when the store holds at least the step that was seen on them: nothing is only there any more."""
+        saved = await self.hands.saved()
+        idle = [w for w in state.left if saved is not None and w.step is not None and saved.step >= w.step]
+        if not idle:
+            return state
+        await self.lease.hold()
+        for where in idle:
+            if await self._end(where):
+                state = await self._save(state.ended(where, self.wall()), left=tuple(w for w in state.left if w != where))
+        await self.lease.release()
+        return state
+
+    async def close(self) -> None:
+        """Another controller need not wait for the lease to end."""
+        try:
+            await self.lease.release()
+        except AgentError as error:
+            raise StoreFailed(error) from error
+
+    async def _end(self, where: Where) -> bool:
+        if not where.made:
+            return False
+        await self.lease.guard()
+        self.records.note("terminate", pod=where.pod, provider=where.provider, instance=where.instance, label=where.label)
+        return await self.hands.terminate(where)

@@ -1,0 +1,137 @@
+"""`recover.toml`: which runs may be brought on to another machine, from where, to what, and for how much.
+
+[runs.demo]
+pod = "alpha"                      # where it is now, by its name in pods.toml
+store = "b2://BUCKET/PREFIX"       # where its checkpoints are synced to
+mode = "ask"                       # or "auto"
+trainer = "prime-rl"
+gpu = "H100"
+max_price = 6.0                    # US dollars an hour, the whole machine
+per_day = 60.0
+per_run = 400.0
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from bs4_agent.checkpoints.remote.layout import Layout, Place
+from bs4_agent.errors import BadRequest
+from bs4_console.core import locations
+from bs4_console.core.controller import Limits
+from bs4_console.core.errors import UsageError
+from bs4_console.core.launch import TRAINERS
+from bs4_console.core.setup import Recipe
+from bs4_console.core.suggest import did_you_mean
+from bs4_console.providers.base import Want
+
+MODES = ("ask", "auto")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run. Paths: `identity_file` and `credentials` on this machine; `cwd` and `output_dir` on the pod."""
+
+    run: str
+    pod: str
+    store: str
+    trainer: str
+    gpu: str
+    max_price: float
+    """US dollars an hour for the whole machine."""
+    per_day: float
+    per_run: float
+    mode: str = "ask"
+    count: int = 1
+    disk_gb: int = 200
+    region: str = ""
+    interruptible: bool = False
+    image: str = ""
+    providers: tuple[str, ...] = ()
+    """Empty: all that there is a key for."""
+    recoveries: int = 2
+    ready_minutes: float = 60.0
+    cwd: str = "prime-rl"
+    output_dir: str = "outputs"
+    repository: str = ""
+    revision: str = ""
+    uv: str = ""
+    environments: tuple[str, ...] = ()
+    identity_file: str = ""
+    credentials: str = ""
+    """A private file (0600) of NAME=value lines: the store's key, and what the new machine gets (W&B, Hugging Face)."""
+    trust_first_key: bool = False
+    """Take the host key that a new machine shows first, where its provider cannot tell it: nobody is there to compare it."""
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(Place.parse(self.store).prefix, self.run)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.max_price, self.per_day, self.per_run, self.recoveries, self.ready_minutes * 60.0)
+
+    def want(self, most: float) -> Want:
+        return Want(
+            self.gpu, self.count, most, self.disk_gb, self.region or None, interruptible=self.interruptible, image=self.image or None
+        )  # fmt: skip
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(self.trainer, self.cwd, self.repository, self.revision, self.environments, self.uv)
+
+
+def read(path: Path | None = None) -> dict[str, RunConfig]:
+    """By run. UsageError names what is wrong and where."""
+    path = path or locations.config_dir() / "recover.toml"
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path} is not there.", "Write it as docs/recover.md shows: one [runs.NAME] for each run.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}.", "Correct that line.") from error
+    runs = document.get("runs")
+    if set(document) != {"runs"} or not isinstance(runs, dict) or not runs:
+        raise UsageError(f"{path} holds no [runs.NAME].", "Write one for each run, and nothing beside them.")
+    return {name: _run(path, name, table) for name, table in runs.items()}
+
+
+def _run(path: Path, name: str, table: Any) -> RunConfig:
+    where = f"{path}: runs.{name}"
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where} is no table.", f"Write [runs.{name}].")
+    hints = get_type_hints(RunConfig)
+    known = {field.name: field for field in fields(RunConfig) if field.name != "run"}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            raise UsageError(f"{where} has an unknown setting {key!r}.", did_you_mean(key, known))
+        values[key] = _typed(f"{where}.{key}", value, hints[key])
+    if lacking := [key for key, field in known.items() if field.default is MISSING and key not in values]:
+        raise UsageError(f"{where} lacks {', '.join(lacking)}.", "Say it: nothing is rented on a guess.")
+    config = RunConfig(name, **values)
+    try:
+        _ = config.layout
+    except BadRequest as error:
+        raise UsageError(f"{where}: {error.message}") from None
+    if config.mode not in MODES or config.trainer not in TRAINERS:
+        raise UsageError(f"{where}: mode is ask or auto, and trainer one of {', '.join(TRAINERS)}.", "Correct it.")
+    if min(config.max_price, config.per_day, config.per_run, config.recoveries, config.ready_minutes, config.count) <= 0:
+        raise UsageError(f"{where}: prices, budgets, counts and times are above 0.", "Correct it.")
+    return config
+
+
+def _typed(where: str, value: Any, hint: Any) -> Any:
+    if get_args(hint):
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise UsageError(f"{where} is no list of words.", 'Write it as ["one", "two"].')
+        return tuple(value)
+    if hint is float and type(value) is int:
+        return float(value)
+    if type(value) is not hint:
+        raise UsageError(f"{where} = {value!r} is not of type {hint.__name__}.", "Correct that line.")
+    return value

@@ -1,0 +1,377 @@
+"""What the controller does to the real world: providers over HTTP, pods over their sessions, the object store.
+
+How a pod is reached is given from outside (`Reach`): core knows no SSH.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from bs4_agent.checkpoints import restore_source
+from bs4_agent.checkpoints.remote.errors import StoreError
+from bs4_agent.checkpoints.remote.layout import Place
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_console.core import checkpoints, launch, restore, setup
+from bs4_console.core.controller import Absent, Chosen, Doubt, Failed, Report, Saved
+from bs4_console.core.controller_config import RunConfig
+from bs4_console.core.controller_state import Where
+from bs4_console.core.credentials import Credentials
+from bs4_console.core.errors import ConsoleError, HostKeyUnknown, LinkError, RefusedError, UsageError
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.lost import Sign, of_sight
+from bs4_console.core.provision import Dearer, NoOffers, NotGone, NothingMade, Plan, Provisioner, Unsettled, greets, pod_of
+from bs4_console.core.provision_book import Book, Intent
+from bs4_console.core.provision_witness import ProviderWitness
+from bs4_console.core.session import PodSession
+from bs4_console.core.state import ActionView, PodState
+from bs4_console.providers.base import Machine, Offer, Want, ulid_of
+
+#: Seconds for which one look waits for something that goes on by itself on the pod.
+WAIT_S = 60.0
+#: Seconds for a look at a pod that may be gone, and for its address's greeting.
+LOOK_S, GREET_S = 30.0, 10.0
+
+
+class Reach(Protocol):
+    """How this machine gets to pods."""
+
+    def linked(self, pod: Pod, *, deploy: bool, timeout: float) -> AbstractAsyncContextManager[PodSession]:
+        """As cli.sessions.linked: the link's own error when it cannot be."""
+        ...
+
+    def kept(self, pod: Pod) -> PodState:
+        """What was read of it before, from the mirror."""
+        ...
+
+    def pinned(self, pod: str) -> Sequence[str]: ...
+
+    def pin(self, pod: str, key: str) -> None: ...
+
+    async def store_ready(self, pod: Pod) -> None:
+        """The bundle that speaks to the store is on the pod."""
+        ...
+
+
+class KeyedBook(Book):
+    """Whose next intent has the label that stands in the run's shared state already."""
+
+    key = ""
+
+    def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
+        return super().intend(run, offer, want, who, key or self.key)
+
+
+@dataclass
+class RealHands:
+    """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its book is a KeyedBook."""
+
+    config: RunConfig
+    store: Store
+    reach: Reach
+    provisioner: Callable[[], AbstractAsyncContextManager[Provisioner]]
+    public_key: str
+    credentials: Credentials = field(default_factory=Credentials)
+    inventory: Inventory = field(default_factory=Inventory)
+    clock: Callable[[], float] = time.monotonic
+    outside: Callable[[PodState], Any] | None = None
+    """core.outside.ask: W&B, with this machine's key."""
+    _known: dict[str, PodState] = field(default_factory=dict)
+    """What each pod said when it was reached last."""
+
+    @property
+    def run(self) -> str:
+        return self.config.run
+
+    # --- looking
+
+    async def signs(self, where: Where) -> Sequence[Sign]:
+        pod = self._pod(where)
+        found = []
+        if where.provider and where.instance:
+            # First: what counts is that nothing answered after the provider had said so.
+            found.append(of_sight("provider", await ProviderWitness(where.provider, where.instance).look(), self.clock()))
+        found += (link := await self._of_link(pod))
+        if link[0].word != "up":
+            found += await self._from_outside(pod, found)
+        return found
+
+    async def _of_link(self, pod: Pod) -> list[Sign]:
+        try:
+            async with self.reach.linked(pod, deploy=False, timeout=LOOK_S) as live:
+                now = self.clock()
+                self._known[pod.name] = live.state
+                found = [Sign(now, "ssh", "up"), Sign(now, "boot", "", value=str(live.state.hello.get("boot_id") or ""))]
+                return found + self._of_run(live.state, now)
+        except LinkError as error:
+            return [Sign(self.clock(), "ssh", error.link_state, error.message)]
+
+    def _of_run(self, state: PodState, now: float) -> list[Sign]:
+        run = state.runs.get(self.run)
+        if run is None:
+            return []
+        if run.word in ("finished", "failed", "stopped"):
+            return [Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word)]
+        stalls = [i for i in state.ledger.open_incidents() if i.run == self.run and i.failure == "run-stalled"]
+        return [Sign(now, "run", "still" if stalls else "moving", stalls[0].summary if stalls else "", run.step_seen)]
+
+    async def _from_outside(self, pod: Pod, found: Sequence[Sign]) -> list[Sign]:
+        """Its address, W&B, the store; and by who answers, whether this machine has a network."""
+        signs = [await self._port(pod)]
+        state = self._known.get(pod.name) or self.reach.kept(pod)
+        if self.outside is not None and self.run in state.runs:
+            sight = (await self.outside(state)).sights.get(self.run)
+            if sight is not None:
+                signs.append(of_sight("wandb", sight, self.clock()))
+        with contextlib.suppress(StoreError):
+            newest = await asyncio.to_thread(self._newest)
+            signs.append(Sign(self.clock(), "store", "seen", seen_t=newest))
+        heard = any(s.source in ("provider", "wandb") and s.word != "unknown" for s in (*found, *signs)) or signs[-1].source == "store"
+        return [*signs, Sign(self.clock(), "network", "up" if heard else "down")]
+
+    async def _port(self, pod: Pod) -> Sign:
+        word: Literal["open", "mute", "refused", "silent"]
+        try:
+            async with asyncio.timeout(GREET_S):
+                _, writer = await asyncio.open_connection(pod.host, pod.port or 22)
+            writer.close()
+            word = "open" if await greets(pod.host, pod.port or 22, GREET_S) else "mute"
+        except ConnectionRefusedError:
+            word = "refused"
+        except (OSError, TimeoutError):
+            word = "silent"
+        return Sign(self.clock(), "port", word)
+
+    def _newest(self) -> float | None:
+        """When something of the run itself was written last: not what controllers write."""
+        layout = self.config.layout
+        ours = (layout.lease, layout.clock, layout.recovery)
+        return max((entry.t for entry in self.store.entries(layout.root) if entry.name not in ours), default=None)
+
+    async def report(self, where: Where) -> Report | None:
+        try:
+            async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
+                run = live.state.runs.get(self.run)
+                if run is None:
+                    return Report()
+                if run.word != "finished":
+                    attempt = run.view.attempt
+                    why = attempt.detail if attempt is not None and run.word in ("failed", "stopped") else ""
+                    return Report(run.step, failed=why)
+                sets = (await checkpoints.of_pod(live, self.run))["checkpoints"]
+                return Report(run.step, max((one["step"] for one in sets if one["complete"]), default=None), True)
+        except LinkError:
+            return None
+
+    async def saved(self) -> Saved | None:
+        found = await asyncio.to_thread(restore_source.find, self.store, Place.parse(self.config.store), self.run)
+        return None if found.chosen is None else Saved(found.chosen.step, found.chosen.bytes)
+
+    # --- renting
+
+    async def choose(self, most: float) -> Chosen | None:
+        async with self.provisioner() as provisioner:
+            try:
+                plan = await provisioner.plan(self.config.want(most), self.run, fallbacks=len(provisioner.providers) * 4, another=True)
+            except NoOffers:
+                return None
+            known = [o for o in plan.offers if self.config.trust_first_key or provisioner.providers[o.provider].capabilities.host_keys]
+        if not known:
+            raise RefusedError(
+                "None of the providers with an offer can tell a new machine's host key, and nobody is there to compare it.",
+                "Allow it with trust_first_key = true in recover.toml, or name other providers there.",
+            )
+        # One intent, one offer: whoever finds the label must know what it was for.
+        plan = replace(plan, offers=(known[0],))
+        return Chosen(known[0].provider, known[0].id, known[0].gpu, known[0].count, known[0].price, plan)
+
+    async def create(self, chosen: Chosen, label: str) -> Where:
+        plan: Plan = chosen.offer
+        async with self.provisioner() as provisioner:
+            _keyed(provisioner).key = ulid_of(label) or ""
+            try:
+                return _where(self._name(label), await provisioner.create(plan, self.public_key))
+            except (Unsettled, Dearer) as error:
+                raise Doubt(error.message, error.next_step) from error
+            except (NothingMade, RefusedError, ConsoleError) as error:
+                if any(i.label == label and i.state in ("open", "doubt", "made") for i in provisioner.book.intents()):
+                    raise Doubt(error.message, error.next_step) from error
+                raise Absent(error.message, error.next_step) from error
+
+    async def find(self, label: str, provider: str) -> Where:
+        async with self.provisioner() as provisioner:
+            intent = next((i for i in provisioner.book.intents() if i.label == label), None)
+            if intent is None:
+                # Another machine's controller wrote it down; from now on this one knows of it too.
+                offer = Offer(provider, "", self.config.gpu, self.config.count, self.config.max_price, self.config.disk_gb, "")
+                with provisioner.book.alone():
+                    intent = provisioner.book.intend(
+                        self.run, offer, self.config.want(self.config.max_price), "controller", ulid_of(label) or ""
+                    )
+            try:
+                machine = await provisioner.settle(intent)
+            except Unsettled as error:
+                raise Doubt(error.message, error.next_step) from error
+        if machine is None:
+            raise Absent(f"No machine is labelled {label}.", "Nothing was rented.")
+        return _where(self._name(label), machine)
+
+    async def terminate(self, where: Where) -> bool:
+        async with self.provisioner() as provisioner:
+            machine = await provisioner.providers[where.provider].machine(where.instance)
+            if machine is None or machine.state == "ended":
+                return True
+            if not where.label or machine.label != where.label:
+                raise RefusedError(
+                    f"{machine.name} is labelled {machine.label}, not {where.label}: it is not the one that was rented for {self.run}.",
+                    "Nothing was ended; look with `bs4-console provision list`.",
+                )
+            try:
+                await provisioner.terminate(machine)
+            except NotGone:
+                return False
+        return True
+
+    # --- on the new machine
+
+    async def set_up(self, where: Where) -> Where | None:
+        met = await self._met(where)
+        if met is None:
+            return None
+        pod = self._pod(met)
+        try:
+            async with self.reach.linked(pod, deploy=True, timeout=LOOK_S) as live:
+                running = setup.under_way(live)
+                key = running.key if running is not None else ""
+                if running is None:
+                    view = await setup.plan(live, self.config.recipe, self.credentials)
+                    if setup.todo(view.plan["steps"]):
+                        key = await setup.begin(live, view.plan_hash, self.credentials)
+                if key and not await _ended(live, key):
+                    return None
+        except LinkError:
+            return None  # it boots, or the way there is broken: looked at again, within the whole recovery's time
+        await self.reach.store_ready(pod)
+        return met
+
+    async def _met(self, where: Where) -> Where | None:
+        """The machine, up and with a host key that is confirmed; None while it is not there yet."""
+        async with self.provisioner() as provisioner:
+            provider = provisioner.providers[where.provider]
+            machine = await provider.machine(where.instance)
+            if machine is None or machine.state in ("stopped", "ended"):
+                said = "no longer there" if machine is None else machine.raw_state
+                raise Failed(f"{where.pod} did not come up: it is {said}.")
+            if machine.price is not None and machine.price > self.config.max_price * 1.01:
+                raise Failed(f"{where.pod} costs ${machine.price:.2f} an hour, above ${self.config.max_price:.2f}.")
+            if machine.state != "running" or not machine.host or not await greets(machine.host, machine.port or 22, GREET_S):
+                return None
+            told = await provider.host_keys(machine)
+        pod = pod_of(machine, where.pod, self.config.identity_file or None, where.price)
+        if pod.name not in {known.name for known in self.inventory.list()}:
+            self.inventory.add(pod)
+        key = next(iter(self.reach.pinned(pod.name)), "")
+        if not key:
+            try:
+                async with self.reach.linked(pod, deploy=False, timeout=LOOK_S):
+                    raise Failed(f"{pod.name} was let in without a confirmed host key.")
+            except HostKeyUnknown as error:
+                if told and error.fingerprint not in told:
+                    raise Failed(f"{pod.name} shows the host key {error.fingerprint}, and its provider names {', '.join(told)}.") from error
+                if not told and not self.config.trust_first_key:
+                    return None  # the provider has not told it yet
+                self.reach.pin(pod.name, key := error.key)
+        return replace(where, host=pod.host, port=pod.port, user=pod.user or "", host_key=key)
+
+    async def restore(self, where: Where, step: int) -> bool:
+        async with self._at(where) as live:
+            done = _last(live, restore.NAME, self.run)
+            if done is not None and done.state == "done" and int(done.result["launch"]["resume"]) == step:
+                return True
+            going = restore.under_way(live, self.run)
+            if going is None:
+                asked = restore.Asked(
+                    self.run, self.config.store, step, self.config.trainer, self.config.cwd, self.config.output_dir
+                )  # fmt: skip
+                try:
+                    key = await restore.begin(live, await restore.plan(live, asked))
+                except restore.NothingToRestore as error:
+                    raise Failed(error.message) from error
+            else:
+                key = going.key
+            return await _ended(live, key)
+
+    async def launch(self, where: Where, step: int) -> bool:
+        async with self._at(where) as live:
+            done = _last(live, restore.NAME, self.run)
+            if done is None or done.state != "done":
+                raise Failed(f"{self.run} was not restored on {where.pod}.")
+            asked = restore.launch_of(done.result)
+            if launch.trains_already(live.state, asked) is not None or launch.under_way(live.state, self.run) is not None:
+                return True
+            before = _last(live, "launch", self.run)
+            if before is not None and before.accepted_t > done.accepted_t:
+                raise Failed(f"{self.run} was started on {where.pod} and ended: {before.detail}")
+            looked = await launch.look(live, asked)
+            if looked.blocking:
+                raise Failed(f"{where.pod} cannot run {self.run}: {launch.sentence(looked.blocking[0])}")
+            view = await launch.plan(live, asked, price=where.price)
+            if launch.must_type(view):
+                raise Failed(f"Starting {self.run} would move checkpoints aside, which only a person confirms.")
+            await launch.start(live, view)
+            return True
+
+    @contextlib.asynccontextmanager
+    async def _at(self, where: Where) -> AsyncIterator[PodSession]:
+        async with self.reach.linked(self._pod(where), deploy=True, timeout=LOOK_S) as live:
+            yield live
+
+    def _pod(self, where: Where) -> Pod:
+        """By the inventory; on a machine that never met it, by what the controllers wrote down."""
+        pod = next((known for known in self.inventory.list() if known.name == where.pod), None)
+        if pod is None:
+            if not where.host:
+                raise UsageError(f"There is no pod named {where.pod}.", "Name the pod of the run in recover.toml as it is in pods.toml.")
+            pod = Pod(
+                where.pod, where.host, where.port, where.user or None, self.config.identity_file or None, ssh_config=False,
+                provider=where.provider, instance=where.instance, notes=where.label, price=where.price,
+            )  # fmt: skip
+            self.inventory.add(pod)
+        if where.host_key and not self.reach.pinned(pod.name):
+            self.reach.pin(pod.name, where.host_key)
+        return pod
+
+    def _name(self, label: str) -> str:
+        return f"{self.run[:40]}-{(ulid_of(label) or label)[-6:].lower()}"
+
+
+def _keyed(provisioner: Provisioner) -> KeyedBook:
+    if not isinstance(provisioner.book, KeyedBook):
+        raise TypeError("the controller's provisioner has a book whose labels it chooses")
+    return provisioner.book
+
+
+def _where(name: str, machine: Machine) -> Where:
+    return Where(name, machine.provider, machine.id, machine.label or "", True, machine.price)
+
+
+def _last(live: PodSession, kind: str, run: str) -> ActionView | None:
+    found = [a for a in live.state.ledger.actions.values() if a.kind == kind and a.run == run and a.ended]
+    return max(found, key=lambda a: a.accepted_t, default=None)
+
+
+async def _ended(live: PodSession, key: str) -> bool:
+    """Whether the action is done, looked at for a while; Failed when it ended otherwise."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(WAIT_S):
+            async for action in live.follow_action(key):
+                last = action
+            if last.state != "done":
+                raise Failed(f"{last.kind} on {live.state.name} did not succeed: {last.detail}")
+            return True
+    return False

@@ -1,0 +1,199 @@
+"""What the controllers of a run know together: where it is, what is being done, what it has cost.
+
+One document beside the run's checkpoints (`recovery.json`), written only by the holder of the lease, before each act. Every change is
+also in this machine's own journal, first: hash-chained, like a pod's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from bs4_agent.checkpoints.remote.errors import NotThere, StoreDamaged
+from bs4_agent.checkpoints.remote.layout import Layout
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.journal import Journal
+from bs4_agent.streams.segments import SegmentStream
+from bs4_console.core.errors import ConsoleError
+from bs4_console.core.locations import private
+
+SCHEMA = "bs4.recovery/1"
+MOST = 256 * 1024
+JOURNAL_BYTES, SEGMENT_BYTES = 64 << 20, 4 << 20
+
+#: watching: nothing is under way. renting: a machine with this label may exist. setting-up, restoring, launching: on that machine. proving:
+#: until a new step is done. stopped: given up, a person has to look. finishing: the run is done, its machine is to end. finished.
+Phase = Literal["watching", "renting", "setting-up", "restoring", "launching", "proving", "stopped", "finishing", "finished"]
+#: In these a recovery is under way.
+WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching", "proving")
+
+
+@dataclass(frozen=True)
+class Where:
+    """The machine that the run is on. `made`: rented by a controller (or `provision create`) under `label`, so it may be ended by one.
+    `price` in US dollars an hour."""
+
+    pod: str
+    provider: str = ""
+    instance: str = ""
+    label: str = ""
+    made: bool = False
+    price: float | None = None
+    step: int | None = None
+    """The newest step that was seen there when it was lost: what its disk holds beyond the store ends with it."""
+    host: str = ""
+    port: int | None = None
+    user: str = ""
+    host_key: str = ""
+    """`type base64`, as it was confirmed when the machine was met: the next controller may be a fresh machine that knows nobody."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One recovery. `step_before`: the step it starts from. `step_after`: the newest that was done afterwards, None while none was."""
+
+    label: str
+    t: float
+    provider: str
+    price: float
+    step_before: int
+    step_after: int | None = None
+    outcome: str = ""
+    """Empty while it goes on; "good", or a sentence why not."""
+    ended_t: float | None = None
+    """When its machine was ended, as far as it was ended by us."""
+    instance: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """All of one run. `before`: the machine that was lost, while a recovery from it is under way. `left`: earlier machines of ours that may
+    still exist. `step`: the newest step that is known to be done."""
+
+    run: str
+    where: Where
+    phase: Phase = "watching"
+    since_t: float = 0.0
+    attempts: tuple[Attempt, ...] = ()
+    before: Where | None = None
+    left: tuple[Where, ...] = ()
+    step: int | None = None
+    plan_hash: str = ""
+    why: str = ""
+
+    @property
+    def attempt(self) -> Attempt:
+        return self.attempts[-1]
+
+    def idle(self) -> int:
+        """Recoveries in a row, up to the last that has ended, which brought no new step."""
+        count = 0
+        for attempt in reversed([a for a in self.attempts if a.outcome]):
+            if attempt.outcome == "good":
+                break
+            count += 1
+        return count
+
+    def spent(self, since_t: float, now_t: float) -> float:
+        """US dollars for machines of the recoveries between the two, by the price at which each was made."""
+        return sum(a.price * max(0.0, (a.ended_t or now_t) - max(a.t, since_t)) / 3600.0 for a in self.attempts if a.instance)
+
+    def rented_on(self, where: Where) -> int | None:
+        """The attempt whose machine this is, None for one that no controller rented."""
+        return next(
+            (n for n, a in enumerate(self.attempts) if a.instance and (a.provider, a.instance) == (where.provider, where.instance)), None
+        )
+
+    def ended(self, where: Where, t: float) -> State:
+        """Its machine costs no more from `t` on."""
+        number = self.rented_on(where)
+        if number is None or self.attempts[number].ended_t is not None:
+            return self
+        attempts = list(self.attempts)
+        attempts[number] = replace(attempts[number], ended_t=t)
+        return replace(self, attempts=tuple(attempts))
+
+    def with_attempt(self, **changes: Any) -> State:
+        return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
+
+    def encode(self) -> bytes:
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> State:
+        """StoreDamaged for anything that is none."""
+        try:
+            raw = json.loads(data)
+            if raw.pop("schema") != SCHEMA or raw["phase"] not in get_args(Phase):
+                raise ValueError("another schema")
+            before = raw.pop("before")
+            where = Where(**raw.pop("where"))
+            attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
+            left = tuple(Where(**row) for row in raw.pop("left"))
+            return cls(where=where, before=None if before is None else Where(**before), attempts=attempts, left=left, **raw)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreDamaged(
+                f"recovery.json cannot be read ({type(error).__name__}: {str(error)[:120]}); look at its older versions."
+            ) from error
+
+
+@dataclass
+class Records:
+    """The document and the journal of one run on this machine."""
+
+    store: Store
+    layout: Layout
+    directory: Path
+    _journal: Journal | None = field(default=None, repr=False)
+    _step: int | None = field(default=None, repr=False)
+
+    @property
+    def journal(self) -> Journal:
+        if self._journal is None:
+            private(self.directory)
+            self._journal = Journal(SegmentStream(self.directory / "journal", JOURNAL_BYTES, SEGMENT_BYTES))
+        return self._journal
+
+    def load(self) -> State | None:
+        """As the last holder left it; None before the first."""
+        try:
+            state = State.decode(self.store.read(self.layout.recovery, MOST))
+        except NotThere:
+            return None
+        if state.run != self.layout.run:
+            raise ConsoleError(f"{self.layout.recovery} is of the run {state.run!r}.", "Give every run its own prefix or name.")
+        return state
+
+    def save(self, state: State) -> None:
+        """On this disk first, then for all. Only the holder of the lease does that."""
+        self.note("state", phase=state.phase, state=json.loads(state.encode()))
+        self.store.write(self.layout.recovery, state.encode())
+
+    def note(self, event: str, **fields: Any) -> None:
+        self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
+
+    def leases(self) -> list[str]:
+        """Versions of lease.json that this machine wrote lately: a restarted controller goes on with them."""
+        return [str(row["version"]) for row in self._noted("lease")[-200:]]
+
+    def last_step(self) -> int | None:
+        """The newest step that this machine's looks have seen."""
+        if self._step is None:
+            self._step = max((int(row["step"]) for row in self._noted("step")), default=None)
+        return self._step
+
+    def note_step(self, step: int) -> None:
+        """Once for each new one."""
+        if step > (-1 if (last := self.last_step()) is None else last):
+            self.note("step", step=step)
+            self._step = step
+
+    def finished(self) -> bool:
+        """Whether a look on this machine found that the run had ended well, and nothing was started since."""
+        known = [r for r in self.journal.records() if r.get("type") == "recovery" and r.get("event") in ("finished", "step")]
+        return bool(known) and known[-1]["event"] == "finished"
+
+    def _noted(self, event: str) -> list[dict[str, Any]]:
+        return [r for r in self.journal.records() if r.get("type") == "recovery" and r.get("event") == event]

@@ -1,0 +1,20 @@
+"""What one look at a pod that does not answer can say more than its link: the provider is asked, and nothing is concluded from one look."""
+
+from __future__ import annotations
+
+from bs4_console.core.errors import ConsoleError, LinkError
+from bs4_console.core.inventory import Pod
+from bs4_console.core.lost import Sign, judge, of_sight
+from bs4_console.core.provision_witness import witness_of
+
+
+async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
+    """One sentence, or "" where the inventory names no machine, the error is none of the link, or the provider does not say."""
+    witness = witness_of(pod)
+    if witness is None or not isinstance(error, LinkError):
+        return ""
+    sight = await witness.look()
+    if sight.state == "unknown":
+        return ""
+    signs = [Sign(0.0, "ssh", error.link_state, error.message), of_sight("provider", sight, 0.0)]
+    return judge(pod.name, signs, 0.0).sentence

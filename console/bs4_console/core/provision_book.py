@@ -1,0 +1,196 @@
+"""What was rented, or may have been: a local journal that is written to disk before any money is spent, and its fold.
+
+One line is one event of one intent. An intent stands before its create is sent; so whatever dies in between leaves a label to look for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bs4_agent.ids import ulid
+from bs4_console.core import files, locations
+from bs4_console.core.errors import UsageError
+from bs4_console.providers.base import Machine, Offer, Want, label_of
+
+#: open: written, and nothing is known of its create yet. doubt: the create's end is not known. made: the machine exists, as far as was last
+#: seen. absent: it surely never came to be. gone: it was, and is no more.
+IntentState = Literal["open", "doubt", "made", "absent", "gone"]
+_NEXT: Mapping[str, IntentState] = {
+    "doubt": "doubt", "made": "made", "adopted": "made", "refused": "absent", "absent": "absent", "gone": "gone",
+}  # fmt: skip
+
+
+@dataclass
+class Intent:
+    """One wish to rent one machine. Times are wall seconds."""
+
+    ulid: str
+    label: str
+    run: str
+    provider: str
+    price: float
+    """US dollars an hour, as offered."""
+    t: float
+    who: str
+    state: IntentState = "open"
+    machine: str | None = None
+    made_t: float | None = None
+    gone_t: float | None = None
+    pod: str | None = None
+    why: str = ""
+    offer: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def cost(self, now_t: float, since_t: float = 0.0) -> float:
+        """US dollars until now. What was stopped or taken back in between is counted in full: an estimate that never says too little."""
+        if self.state in ("absent",):
+            return 0.0
+        begin = max(self.made_t or self.t, since_t)
+        return max(0.0, (self.gone_t or now_t) - begin) / 3600 * self.price
+
+
+class Book:
+    """The journal of one console. Several processes may write: each line is appended under a lock, and on disk when the call returns."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or locations.data_dir() / "provision.ndjson"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes while this holds: between looking at what there is and writing an intent."""
+        with files.exclusive(self.path):
+            yield
+
+    @contextlib.contextmanager
+    def renting(self, run: str) -> Iterator[bool]:
+        """Whether this process alone rents for `run` on this machine while the block lasts. An intent that is open while one holds this
+        was left by a process that is dead."""
+        name = hashlib.sha256(run.encode()).hexdigest()[:16]
+        path = locations.private(self.path.parent) / f".provision-{name}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
+        """Write an intent; it is on disk when this returns. To be called within `alone`. `key`: its ULID, where it is known already."""
+        key = key or ulid()
+        intent = Intent(key, label_of(run, key), run, offer.provider, offer.price, time.time(), who, offer=offer.as_dict())
+        self._append({
+            "t": intent.t, "event": "intent", "intent": key, "label": intent.label, "run": run, "provider": offer.provider,
+            "price": offer.price, "offer": intent.offer, "want": want.as_dict(), "who": who,
+        })  # fmt: skip
+        return intent
+
+    def note(self, intent: Intent, event: str, **fields: Any) -> None:
+        """A further event of an intent: doubt, made, adopted, refused, absent, pod, terminating, gone."""
+        record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
+        with self.alone():
+            self._append(record)
+        _apply(intent, record)
+
+    def ended(self, machine: Machine) -> None:
+        """A machine is no more, whoever ended it."""
+        for intent in self.intents():
+            if intent.provider == machine.provider and machine.id == intent.machine and intent.state != "gone":
+                self.note(intent, "gone")
+
+    def intents(self) -> list[Intent]:
+        """All of them as they stand, oldest first."""
+        found: dict[str, Intent] = {}
+        for number, record in enumerate(self._records(), 1):
+            try:
+                key = str(record["intent"])
+                if record["event"] == "intent":
+                    found[key] = Intent(
+                        key, record["label"], record["run"], record["provider"], float(record["price"]), float(record["t"]), record["who"],
+                        offer=record.get("offer") or {},
+                    )  # fmt: skip
+                else:
+                    _apply(found[key], record)
+            except (KeyError, TypeError, ValueError):
+                raise UsageError(
+                    f"{self.path} line {number} is not understood.", "Keep a copy of the file, then remove that line."
+                ) from None
+        return list(found.values())
+
+    def of_run(self, run: str) -> list[Intent]:
+        return [intent for intent in self.intents() if intent.run == run]
+
+    def by_machine(self, machine: Machine) -> Intent | None:
+        """The intent that a machine came from: by its exact label, or its id at its provider."""
+        for intent in self.intents():
+            same = intent.provider == machine.provider and intent.machine == machine.id
+            if same or (machine.label is not None and intent.label == machine.label):
+                return intent
+        return None
+
+    def spent(self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0) -> float:
+        """US dollars so far, of a run or of all, since `since_t`. Machines in doubt count as if they were there."""
+        now = time.time() if now_t is None else now_t
+        return sum(intent.cost(now, since_t) for intent in self.intents() if run is None or intent.run == run)
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return
+        lines = data.split(b"\n")
+        # A last line without its end was being written when the console died: nothing was done on the strength of it.
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                if not line.strip() or line.endswith(_TORN):
+                    continue
+                raise UsageError(f"{self.path} line {number} is no JSON.", "Keep a copy of the file, then remove that line.") from None
+            yield record
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        locations.private(self.path.parent)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
+            torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+            line = (_TORN + b"\n" if torn else b"") + json.dumps(record, ensure_ascii=False).encode() + b"\n"
+            if os.write(descriptor, line) != len(line):
+                raise OSError(28, "No space left on device", str(self.path))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if torn or size == 0:
+            directory = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+
+
+#: What is put behind half a line, so that it is known as one ever after.
+_TORN = b" #torn"
+
+
+def _apply(intent: Intent, record: Mapping[str, Any]) -> None:
+    event = str(record["event"])
+    intent.state = _NEXT.get(event, intent.state)
+    intent.machine = record.get("machine", intent.machine)
+    intent.pod = record.get("pod", intent.pod)
+    intent.why = str(record.get("why", intent.why))
+    if intent.state == "made" and intent.made_t is None:
+        intent.made_t = float(record["t"])
+    if event == "gone":
+        intent.gone_t = float(record["t"])

@@ -1,0 +1,107 @@
+"""What would be rented: the offers in their order, the caps, and the hash that is confirmed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_console.core import files, locations
+from bs4_console.core.errors import ConsoleError, RefusedError
+from bs4_console.core.provision_errors import NoOffers
+from bs4_console.providers.base import Offer, Want
+
+#: Seconds for which a plan can be confirmed, as for every other plan.
+PLAN_S = 900.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """A search over all providers: what fits, cheapest first, and who could not be asked."""
+
+    offers: tuple[Offer, ...]
+    failures: Mapping[str, ConsoleError]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be rented, and under which caps. What is confirmed is its hash."""
+
+    run: str
+    want: Want
+    offers: tuple[Offer, ...]
+    """In the order in which they are tried."""
+    max_price: float
+    max_spend: float | None
+    hours: float
+    spent: float
+    expires_t: float
+    another: bool = False
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def planned(self) -> float:
+        """The most that the planned hours can cost: of the dearest offer in it."""
+        return self.hours * max(offer.price for offer in self.offers)
+
+    @property
+    def hash(self) -> str:
+        offers = [[offer.provider, offer.id, round(offer.price, 2)] for offer in self.offers]
+        said = {
+            "run": self.run, "want": self.want.as_dict(), "offers": offers, "max_price": self.max_price, "max_spend": self.max_spend,
+            "hours": self.hours, "another": self.another,
+        }  # fmt: skip
+        return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "plan_hash": self.hash, "expires": self.expires_t, "run": self.run, "want": self.want.as_dict(),
+            "offers": [offer.as_dict() for offer in self.offers], "max_price": self.max_price, "max_spend": self.max_spend,
+            "hours": self.hours, "spent": round(self.spent, 4), "planned": round(self.planned, 4), "another": self.another,
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def keep(self) -> None:
+        """So that `create --plan HASH` carries out just this one. Plans of earlier days are dropped."""
+        for old in _plan_file("x").parent.glob("*.json"):
+            if time.time() - old.stat().st_mtime > 86400:
+                old.unlink(missing_ok=True)
+        files.replace(_plan_file(self.hash), json.dumps(self.as_dict()).encode())
+
+    @staticmethod
+    def kept(prefix: str) -> Plan:
+        """The plan whose hash begins so. RefusedError when there is none that still lives."""
+        places = [path for path in _plan_file("x").parent.glob("*.json") if len(prefix) >= 8 and path.stem.startswith(prefix)]
+        if len(places) != 1:
+            raise RefusedError(f"Nothing was rented: there is no plan {prefix}.", "Make one with `provision create ... --plan`.")
+        data = json.loads(places[0].read_bytes())
+        offers = tuple(Offer(**{**offer, "notes": tuple(offer["notes"])}) for offer in data["offers"])
+        plan = Plan(
+            data["run"], Want(**data["want"]), offers, data["max_price"], data["max_spend"], data["hours"], data["spent"], data["expires"],
+            data["another"],
+        )  # fmt: skip
+        if plan.hash != data["plan_hash"] or not plan.hash.startswith(prefix):
+            raise RefusedError(f"Nothing was rented: the plan in {places[0]} was changed.", "Make a new one.")
+        return plan
+
+
+def no_offers(want: Want, found: Found) -> NoOffers:
+    asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
+    failed = "".join(f" {name} could not be asked." for name in found.failures)
+    if not found.offers:
+        return NoOffers(f"No offer for {asked} fits.{failed}", "Ask for another GPU, place or disk.", None)
+    best = found.offers[0]
+    least = f"the cheapest is ${best.price:.2f} at {best.provider} ({best.region})"
+    return NoOffers(
+        f"No offer for {asked} under ${want.max_price:.2f} an hour; {least}.{failed}",
+        "Raise the price cap for the whole machine, or ask for another GPU or provider.",
+        best,
+    )
+
+
+def _plan_file(digest: str) -> Path:
+    return locations.state_dir() / "provision" / f"{digest}.json"

@@ -1,0 +1,217 @@
+"""Checkpoints in an object store, from the operator's side: how a pod's sync stands, what is in the bucket, and what may go from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.checkpoints.remote import prune, steps
+from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
+from bs4_agent.checkpoints.remote.layout import Layout, Place
+from bs4_agent.checkpoints.remote.prune import Pruning
+from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
+from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.errors import AgentError, BadRequest, PlanChanged
+from bs4_agent.setup.credentials import private
+from bs4_console.core.checkpoints import age, size
+from bs4_console.core.credentials import Credentials
+from bs4_console.core.errors import FINDING, UNREACHABLE, USAGE, ConsoleError, RefusedError, UsageError
+from bs4_console.core.locations import config_dir
+from bs4_console.core.state import PodState
+
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.remote.b2 import B2Store
+
+__all__ = [
+    "Place", "Prunable", "StoreFailed", "carry_out", "line", "look", "open_store", "place_of", "plan_prune", "remote_as_dict", "status",
+]  # fmt: skip
+
+#: The variables that every tool of Backblaze reads.
+_ID, _KEY = "B2_APPLICATION_KEY_ID", "B2_APPLICATION_KEY"
+_SET = f"Set {_ID} and {_KEY}, pipe them with `--credentials -`, or keep them as key_id and key in"
+
+
+class StoreFailed(ConsoleError):
+    """What a store answered, as a console's error; `exit_code` 3 where it did not answer."""
+
+    def __init__(self, error: AgentError) -> None:
+        super().__init__(error.message)
+        self.exit_code = (
+            UNREACHABLE if isinstance(error, StoreError) and error.passing else USAGE if isinstance(error, BadRequest) else FINDING
+        )
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """What pruning would do now. `hash` names exactly this: it is what a person confirms."""
+
+    place: Place
+    run: str
+    keep: int
+    milestones: int
+    decision: Pruning
+
+    @property
+    def hash(self) -> str:
+        shown = [[one.step, one.manifest.sha256 if one.manifest else "", one.missing] for one in self.decision.remove]
+        whole = {"place": str(self.place), "run": self.run, "keep": self.keep, "milestones": self.milestones, "remove": shown}
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def place_of(url: str) -> Place:
+    """UsageError says how a place is written."""
+    try:
+        return Place.parse(url)
+    except BadRequest as error:
+        raise UsageError(error.message) from error
+
+
+def open_store(place: Place, given: Credentials | None = None) -> B2Store:
+    """The bucket, with `given`'s key, else the environment's, else that of b2.json (0600) in the console's directory. StoreFailed."""
+    try:
+        from bs4_agent.checkpoints.remote import b2
+    except ImportError as error:
+        raise UsageError("This console has no b2sdk.", "Install it with `pip install 'bs4-console[b2]'`.") from error
+    key_id, key = _key(given)
+    try:
+        return b2.B2Store.open(place.bucket, key_id, key, at=b2.realm())
+    except AgentError as error:
+        raise StoreFailed(error) from error
+
+
+def _key(given: Credentials | None) -> tuple[str, str]:
+    path = config_dir() / "b2.json"
+    if given is not None and "b2" in given.names:
+        found: Mapping[str, Any] = json.loads(given.payload())["b2"]
+    elif os.environ.get(_ID) and os.environ.get(_KEY):
+        found = {"key_id": os.environ[_ID], "key": os.environ[_KEY]}
+    elif path.is_file():
+        if not private(path):
+            raise UsageError(f"{path} can be read by others, so its key is not used.", f"Run `chmod 600 {path}`, and give it a new key.")
+        found = json.loads(path.read_text())
+    else:
+        raise UsageError("No key for the store is given.", f"{_SET} {path} (mode 0600).")
+    if not found.get("key_id") or not found.get("key"):
+        raise UsageError("The key for the store is only half there.", f"{_SET} {path} (mode 0600).")
+    return str(found["key_id"]), str(found["key"])
+
+
+def look(store: B2Store, place: Place, run: str) -> RemoteRun:
+    """What of a run is there, listed now. StoreFailed; UsageError where nothing is."""
+    try:
+        found = steps.look(store, Layout(place.prefix, run))
+    except AgentError as error:
+        raise StoreFailed(error) from error
+    if not found.steps and not found.others and found.pointer is None:
+        raise StoreFailed(NotThere(f"Nothing of {run} is in {place}; check the prefix and the run's name."))
+    return found
+
+
+def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
+    """What would go. RefusedError where nothing may, with the reason."""
+    found = look(store, place, run)
+    try:
+        decision = prune.decide(found, keep, milestones)
+    except BadRequest as error:
+        raise UsageError(error.message) from error
+    if decision.refused:
+        raise RefusedError(decision.refused)
+    return Prunable(place, run, keep, milestones, decision)
+
+
+def carry_out(store: B2Store, plan: Prunable) -> Pruning:
+    """Remove what was confirmed, each step over a fresh listing, and unfinished uploads of older ones. RefusedError: something changed."""
+    layout = Layout(plan.place.prefix, plan.run)
+    try:
+        done = prune.prune(store, layout, plan.keep, plan.milestones, confirmed=[one.step for one in plan.decision.remove])
+        _cancel_abandoned(store, layout, done)
+    except PlanChanged as error:
+        raise RefusedError(error.message) from error
+    except StoreAuth as error:
+        raise StoreFailed(StoreAuth(f"{error.message} Pruning needs a key with deleteFiles.")) from error
+    except AgentError as error:
+        raise StoreFailed(error) from error
+    return done
+
+
+def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
+    """Large files of steps older than all that stay: nobody will finish them, no listing shows them, and their parts are billed."""
+    oldest = min(done.kept, default=0)
+    for entry in store.unfinished(layout.steps):
+        step = layout.step_of(entry.name)
+        if step is not None and step < oldest:
+            store.cancel(entry)
+
+
+def remote_as_dict(place: Place, run: str, found: RemoteRun) -> dict[str, Any]:
+    return {
+        "to": str(place),
+        "run": run,
+        "pointer": found.pointer.step if found.pointer else None,
+        "pointer_why": found.pointer_why,
+        "steps": [_step(one, found) for one in found.steps],
+        "others": sorted(found.others),
+    }
+
+
+def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
+    return {
+        "step": one.step,
+        "complete": one.whole,
+        "missing": one.missing,
+        "bytes": one.bytes,
+        "files": len(one.entries),
+        "t": one.t,
+        "age_s": round(max(0.0, time.time() - one.t), 1),
+        "pointed": found.pointer is not None and found.pointer.step == one.step,
+        "trainer": one.manifest.trainer if one.manifest else None,
+        "wandb": dict(one.manifest.wandb) if one.manifest else {},
+    }
+
+
+def status(state: PodState, run: str) -> dict[str, Any] | None:
+    """How a run's sync stands, from the pod's journal alone; None where it was never ordered."""
+    view = state.ledger.syncs.get(run)
+    if view is None:
+        return None
+    failed = view.failed
+    return {
+        "run": run,
+        "to": view.order.get("to"),
+        "pointer": view.pointer,
+        "pointed_t": view.pointed_t,
+        "uploaded": sorted(view.done),
+        "step": view.step,
+        "sent": view.sent,
+        "total": view.total,
+        "rate": view.rate,
+        "failures": view.failures,
+        "error": None if failed is None else failed.get("error"),
+        "detail": view.held or ("" if failed is None else str(failed.get("detail", ""))),
+        "order": {key: view.order.get(key) for key in ("every", "milestones", "keep_remote", "limit_mib", "weights", "once", "who")},
+    }
+
+
+def line(view: SyncView, now: float | None = None) -> str:
+    """`step 40 is in the store since 3m; step 45: 1.2 of 13 GiB, 40 MiB/s`."""
+    wall = time.time() if now is None else now
+    if not view.order.get("to") and not view.order.get("once"):
+        return "not synced any more"
+    parts = []
+    if view.pointer is not None and view.pointed_t is not None:
+        parts.append(f"step {view.pointer} is in the store since {age(max(0.0, wall - view.pointed_t))}")
+    else:
+        parts.append("nothing is in the store yet")
+    if view.step is not None:
+        speed = f", {size(view.rate)}/s" if view.rate else ""
+        parts.append(f"step {view.step}: {size(view.sent)} of {size(view.total)}{speed}")
+    if view.held:
+        parts.append(view.held)
+    if view.failed is not None:
+        parts.append(f"{view.failures} failure{'' if view.failures == 1 else 's'} in a row: {view.failed.get('detail', '')}")
+    return "; ".join(parts)

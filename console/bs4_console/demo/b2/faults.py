@@ -1,0 +1,78 @@
+"""What goes wrong, and when: rules that the server asks before and while it answers. It knows mechanisms only, as a network has them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+KINDS = ("busy", "many", "drop", "lost", "hang", "corrupt", "rot", "expire", "slow", "full", "transactions", "stop")
+
+
+@dataclass
+class Fault:
+    """`kind`:
+    busy            503 with Retry-After 0
+    many            429
+    drop            the connection ends after `after` bytes of the request's body (or of a download) were taken
+    lost            the work is done and its answer never sent: the connection ends
+    hang            no answer for `seconds`
+    corrupt         a byte flips on the way: what arrives has another hash than was announced, and the server says so
+    rot             a byte flips after it arrived: the server keeps other bytes than it acknowledged, and lists their true hash
+    expire          the token is not known any more
+    slow            `rate` bytes a second
+    full, transactions   a cap of the account is reached
+    stop            `on` is called when `after` bytes were taken, before anything else happens (in-process tests kill somebody there)
+
+    `call`: the API call it befalls ("b2_upload_file", "b2_upload_part", "b2_download_file_by_name", ...), "" for all. `name`: only where
+    the file's name holds this. `skip` calls are let through first, then `times` are hit (None: all).
+    """
+
+    kind: str
+    call: str = ""
+    name: str = ""
+    skip: int = 0
+    times: int | None = 1
+    after: int = 0
+    seconds: float = 5.0
+    rate: int = 1_000_000
+    on: Callable[[], None] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"there is no fault {self.kind!r}; choose {', '.join(KINDS)}")
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Fault:
+        known = {one.name for one in fields(cls)} - {"on"}
+        return cls(**{key: value for key, value in raw.items() if key in known})
+
+
+class Faults:
+    """Thread-safe. The first rule that applies is used up by one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rules: list[Fault] = []
+
+    def add(self, *faults: Fault) -> None:
+        with self._lock:
+            self._rules += faults
+
+    def clear(self) -> None:
+        with self._lock:
+            self._rules = []
+
+    def take(self, call: str, name: str) -> Fault | None:
+        with self._lock:
+            for rule in self._rules:
+                if (rule.call and rule.call != call) or rule.name not in name or rule.times == 0:
+                    continue
+                if rule.skip:
+                    rule.skip -= 1
+                    continue
+                if rule.times is not None:
+                    rule.times -= 1
+                return rule
+        return None

@@ -1,0 +1,17 @@
+"""Ray's dashboard and runtime-env agents: they do nothing for a run, and are still there when it is over."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Sequence
+
+from .. import processes
+
+
+def main(arguments: Sequence[str]) -> int:
+    processes.set_title(f"ray::{arguments[0]}")
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    ended.wait()
+    return 0

@@ -1,0 +1,14 @@
+"""Ray's other daemons, of which a run needs only that they are there: each ends with the driver."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .. import processes
+
+
+def main(arguments: Sequence[str]) -> int:
+    processes.set_title(f"/usr/lib/python3/site-packages/ray/core/src/ray/gcs/{arguments[0]}")
+    sys.stdin.read()
+    return 0

@@ -1,0 +1,179 @@
+"""The task runner: the training loop. One process prints everything that verl has to say."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+from .. import processes
+from ..lines import Closed, Lines
+from . import actors, settings
+
+TRACKER = "latest_checkpointed_iteration.txt"
+
+
+class ActorDied(RuntimeError):
+    """A worker is gone."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`runner WORDS... FDS`: one descriptor for each worker."""
+    words = [word for word in arguments if not word.isdigit()]
+    workers = [Lines(socket.socket(fileno=int(word))) for word in arguments if word.isdigit()]
+    actors.end_with_parent()
+    processes.set_title("ray::TaskRunner.run")
+    print(f"TaskRunner hostname: {socket.gethostname()}, PID: {os.getpid()}")
+    try:
+        _Trainer(settings.parse(words), workers).fit()
+    except ActorDied as died:
+        sys.stderr.write(f"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n{died}\n")
+        return 1
+    return 0
+
+
+class _Trainer:
+    def __init__(self, config: dict[str, Any], workers: Sequence[Lines]) -> None:
+        self._config, self._workers = config, workers
+        self._root = Path(config["trainer.default_local_dir"])
+        self._step = 0
+        self._kept: list[Path] = []
+        self._file = _FileLogger(config)
+        epochs = int(config["trainer.total_epochs"]) * 100
+        self._total = int(config["trainer.total_training_steps"] or epochs)
+
+    def fit(self) -> None:
+        print("Size of train dataloader: 100, Size of val dataloader: 1")
+        print(f"Total training steps: {self._total}")
+        self._ask("init_model")
+        self._load_checkpoint()
+        if self._config["trainer.val_before_train"]:
+            self._log(self._step, {"val-core/reverse-text/acc/mean@1": self._rewards(4)[0]})
+        while self._step < self._total:
+            self._step += 1
+            self._train()
+        # The real one hands this string to pprint, which shows it with its quotes.
+        print(pformat(f"Final validation metrics: {{'val-core/reverse-text/acc/mean@1': {self._rewards(4)[0]:.3f}}}"))
+
+    def _train(self) -> None:
+        began = time.monotonic()
+        rewards = self._rewards(max(2, int(self._config["data.train_batch_size"]) // len(self._workers)))
+        generated = time.monotonic()
+        self._ask("actor_rollout_compute_log_prob")
+        update = self._ask("actor_rollout_update_actor", rewards=rewards, rate=self._config["actor_rollout_ref.actor.optim.lr"])[0]
+        metrics: dict[str, Any] = {
+            "actor/entropy": update["entropy"],
+            "actor/pg_loss": update["loss"],
+            "actor/grad_norm": _Scalar(update["grad_norm"]),
+            "actor/lr": _Scalar(float(self._config["actor_rollout_ref.actor.optim.lr"])),
+            "training/global_step": self._step,
+            "training/epoch": 0,
+            "critic/score/mean": sum(rewards) / len(rewards),
+            "critic/score/max": max(rewards),
+            "response_length/mean": 8.0,
+            "response_length/clip_ratio": 0.0,
+            "prompt_length/mean": 12.0,
+            "perf/throughput": 20.0 * len(rewards),
+            "timing_s/gen": generated - began,
+        }
+        every = int(self._config["trainer.save_freq"])
+        if every > 0 and (self._step % every == 0 or self._step == self._total):
+            saving = time.monotonic()
+            self._save_checkpoint()
+            metrics["timing_s/save_checkpoint"] = time.monotonic() - saving
+        metrics["timing_s/step"] = time.monotonic() - began
+        self._log(self._step, metrics)
+        done = 100 * self._step // self._total
+        sys.stderr.write(f"\rTraining Progress: {done:3d}%|{'█' * (done // 10):<10}| {self._step}/{self._total} [00:01<00:09,  1.00s/it]\n")
+
+    def _rewards(self, count: int) -> list[float]:
+        return [reward for answer in self._ask("actor_rollout_generate_sequences", count=count) for reward in answer["rewards"]]
+
+    def _ask(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Every worker at once, and the answers in their order. ActorDied when one is gone; RuntimeError for what one says."""
+        try:
+            for worker in self._workers:
+                worker.send({"method": method, **arguments})
+            answers = [worker.receive() for worker in self._workers]
+        except (Closed, OSError):
+            raise ActorDied("\tclass_name: create_colocated_worker_cls.<locals>.WorkerDict\nWorker exit type: SYSTEM_ERROR") from None
+        for answer in answers:
+            if "error" in answer:
+                sys.stderr.write(f"{answer['error']}\n")
+                raise RuntimeError(answer["error"])
+        return answers
+
+    def _save_checkpoint(self) -> None:
+        """The actor, then the data loader, then the number: whoever reads the number may rely on the rest."""
+        folder = self._root / f"global_step_{self._step}"
+        print(f"local_global_step_folder: {folder}")
+        keep = self._config["trainer.max_actor_ckpt_to_keep"]
+        # What was saved before this process began is not in the list, so a restart forgets it.
+        while keep and len(self._kept) >= int(keep):
+            old = self._kept.pop(0)
+            for path in sorted(old.rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+        self._ask("save_checkpoint", directory=str(folder / "actor"))
+        self._kept.append(folder / "actor")
+        (folder / "data.pt").write_text(json.dumps({"step": self._step}))
+        with open(self._root / TRACKER, "w") as tracker:
+            tracker.write(str(self._step))
+
+    def _load_checkpoint(self) -> None:
+        """0.6: `disable` starts afresh, `resume_path` takes its path, and every other mode is the latest that the tracker names."""
+        mode = self._config["trainer.resume_mode"]
+        if mode == "disable":
+            return
+        try:
+            folder = self._root / f"global_step_{int((self._root / TRACKER).read_text())}"
+            print(f"Found checkpoint: {folder}")
+        except (FileNotFoundError, ValueError):
+            folder = None
+        if mode == "resume_path":
+            folder = Path(self._config["trainer.resume_from_path"])
+        if folder is None:
+            print("Training from scratch")
+            return
+        print(f"Load from checkpoint folder: {folder}")
+        self._step = int(folder.name.rpartition("_")[2])
+        print(f"Setting global step to {self._step}")
+        print(f"Resuming from {folder}")
+        self._ask("load_checkpoint", directory=str(folder / "actor"))
+
+    def _log(self, step: int, metrics: dict[str, Any]) -> None:
+        """Console and file, each by verl's own rule."""
+        print(" - ".join([f"step:{step}", *(f"{key}:{pformat(value)}" for key, value in metrics.items())]))
+        self._file.log(step, metrics)
+
+
+class _Scalar(float):
+    """A numpy 2 scalar as pprint shows it."""
+
+    def __repr__(self) -> str:
+        return f"np.float64({float(self)!r})"
+
+
+class _FileLogger:
+    """`{"step": N, "data": {...}}`: the file is emptied at every start, and what is no number is null."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._handle: Any = None
+        if "file" not in config["trainer.logger"]:
+            return
+        root = os.environ.get("VERL_FILE_LOGGER_ROOT") or "."
+        default = Path(root, str(config["trainer.project_name"]), f"{config['trainer.experiment_name']}.jsonl")
+        path = Path(os.environ.get("VERL_FILE_LOGGER_PATH") or default)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._handle = path.open("wb", buffering=0)
+
+    def log(self, step: int, metrics: dict[str, Any]) -> None:
+        if self._handle is not None:
+            data = {key: float(value) if math.isfinite(value) else None for key, value in metrics.items()}
+            self._handle.write(json.dumps({"step": step, "data": data}, separators=(",", ":")).encode() + b"\n")

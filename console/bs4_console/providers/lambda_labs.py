@@ -1,0 +1,121 @@
+"""Lambda Cloud (cloud.lambda.ai/api/v1; its published API description, 1.10).
+
+On demand only; whole instances; no disk survives the end. One launch in 12 s and one other call a second are allowed. Errors are told apart
+by their `code`. User `ubuntu`, port 22.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+
+from bs4_console.core.notify import Secret
+from bs4_console.providers import gpus
+from bs4_console.providers.api import Api
+from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number
+from bs4_console.providers.errors import NotThere
+from bs4_console.providers.shapes import identity, rows, table, text
+
+BASE_URL = "https://cloud.lambda.ai/api/v1"
+_STATES: dict[str, MachineState] = {
+    "booting": "starting", "active": "running", "terminating": "stopped", "terminated": "ended", "preempted": "ended",
+}  # fmt: skip
+
+
+class Lambda:
+    name = "lambda"
+    capabilities = Capabilities(start_command=True)
+
+    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL, pace_s: float = 1.0) -> None:
+        """`pace_s`: between two calls, so that the limit is never met."""
+        self._api = Api(self.name, client, base_url, key, self._paced)
+        self._key = key
+        self._pace_s = pace_s
+        self._next_m = 0.0
+        self._key_name: str | None = None
+
+    async def _paced(self) -> dict[str, str]:
+        now = time.monotonic()
+        turn = max(now, self._next_m)
+        self._next_m = turn + self._pace_s
+        if turn > now:
+            await asyncio.sleep(turn - now)
+        return {"Authorization": f"Bearer {self._key[0].reveal()}"}
+
+    async def offers(self, want: Want) -> list[Offer]:
+        if want.interruptible:
+            return []
+        answer = table(self.name, await self._api.get("/instance-types"), "data")
+        found = [offer for name, row in answer.items() if isinstance(row, dict) for offer in self._offers(name, row, want)]
+        return sorted(found, key=lambda offer: offer.price)
+
+    def _offers(self, name: str, row: dict[str, Any], want: Want) -> list[Offer]:
+        kind = table(self.name, row, "instance_type")
+        specs = table(self.name, kind, "specs")
+        cents, disk = number(kind.get("price_cents_per_hour")), number(specs.get("storage_gib"))
+        gpu = gpus.canonical(f"{name} {kind.get('gpu_description') or ''}")
+        if cents is None or specs.get("gpus") != want.count or not gpus.fits(want.gpu, gpu) or (disk or 0) < want.disk_gb:
+            return []
+        places = [str(place.get("name")) for place in row.get("regions_with_capacity_available") or [] if isinstance(place, dict)]
+        return [
+            Offer(
+                self.name, f"{name}/{place}", gpu, want.count, cents / 100, int(disk or 0), place,
+                detail={"instance_type_name": name, "region_name": place},
+            )
+            for place in places
+            if want.region is None or want.region.lower() in place.lower()
+        ]  # fmt: skip
+
+    async def prepare(self, public_key: str) -> None:
+        """A launch takes exactly one key, by its name."""
+        for row in rows(self.name, await self._api.get("/ssh-keys"), "data"):
+            if isinstance(known := row.get("public_key"), str) and known.split()[:2] == public_key.split()[:2]:
+                self._key_name = text(row.get("name"))
+                return
+        body = {"name": key_name(public_key), "public_key": public_key}
+        made = table(self.name, await self._api.once("POST", "/ssh-keys", body=body), "data")
+        self._key_name = text(made.get("name"))
+
+    async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        body: dict[str, Any] = {
+            **offer.detail, "ssh_key_names": [self._key_name], "file_system_names": [], "quantity": 1, "name": label,
+        }  # fmt: skip
+        if want.start_command:
+            body["user_data"] = f"#!/bin/sh\n{want.start_command}\n"
+        answer = await self._api.spend("POST", "/instance-operations/launch", body, label)
+        data = answer.get("data") if isinstance(answer, dict) else None
+        ids = data.get("instance_ids") if isinstance(data, dict) else None
+        if not isinstance(ids, list) or len(ids) != 1:
+            raise self._api.doubt("its answer does not name one instance.", label)
+        return identity(self.name, {"id": ids[0]})
+
+    async def machines(self) -> list[Machine]:
+        return [self._machine(row) for row in rows(self.name, await self._api.get("/instances"), "data")]
+
+    async def machine(self, machine_id: str) -> Machine | None:
+        try:
+            return self._machine(table(self.name, await self._api.get(f"/instances/{machine_id}"), "data"))
+        except NotThere:
+            return None
+
+    async def terminate(self, machine: Machine) -> None:
+        try:
+            await self._api.once("POST", "/instance-operations/terminate", body={"instance_ids": [machine.id]})
+        except NotThere:
+            return
+
+    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        return ()
+
+    def _machine(self, row: dict[str, Any]) -> Machine:
+        raw = str(row.get("status"))
+        kind = row.get("instance_type")
+        cents = number(kind.get("price_cents_per_hour")) if isinstance(kind, dict) else None
+        host = text(row.get("ip"))
+        return Machine(
+            self.name, identity(self.name, row), text(row.get("name")), _STATES.get(raw, "unknown"), raw, host, 22 if host else None,
+            "ubuntu", None if cents is None else cents / 100,
+        )  # fmt: skip

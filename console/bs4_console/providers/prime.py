@@ -1,0 +1,167 @@
+"""Prime Intellect: machines of several clouds behind one API, as its own prime-cli speaks it (2025-12; docs.primeintellect.ai).
+
+`sshConnection` is a string like `root@host -p 22`, a list of such, or [null]: it is taken apart and never run. A machine is up when it is
+ACTIVE and its installation is finished. The paths of lists end with a slash: without it the API redirects.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+
+from bs4_console.core.notify import Secret
+from bs4_console.providers import gpus
+from bs4_console.providers.api import Api
+from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number
+from bs4_console.providers.errors import NotThere
+from bs4_console.providers.shapes import identity, moment, rows, table, text
+
+BASE_URL = "https://api.primeintellect.ai"
+IMAGE = "ubuntu_22_cuda_12"
+_STATES: dict[str, MachineState] = {
+    "PENDING": "starting", "PROVISIONING": "starting", "INSTALLING": "starting", "ACTIVE": "running", "STOPPED": "stopped",
+    "TERMINATED": "ended", "DELETED": "ended",
+}  # fmt: skip
+_SSH = re.compile(r"(?:(?P<user>[a-z_][\w-]*)@)?(?P<host>[A-Za-z0-9.:-]+?)(?:\s+-p\s+(?P<port>\d{1,5}))?")
+_PAGES = 50
+
+
+class Prime:
+    name = "prime"
+    capabilities = Capabilities(interruptible=True, stop=True, price_cap=True)
+
+    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL) -> None:
+        self._api = Api(self.name, client, f"{base_url.rstrip('/').removesuffix('/api/v1')}/api/v1", key)
+        self._key_id: str | None = None
+
+    async def offers(self, want: Want) -> list[Offer]:
+        found: list[Offer | None] = []
+        seen = 0
+        for page in range(1, _PAGES + 1):
+            answer = table(
+                self.name, await self._api.get("/availability/gpus", {"gpu_count": str(want.count), "page": page, "page_size": 100})
+            )  # fmt: skip
+            items = rows(self.name, answer, "items")
+            found += [self._offer(row, want) for row in items]
+            seen += len(items)
+            if not items or seen >= (number(answer.get("totalCount")) or 0):
+                break
+        return sorted((offer for offer in found if offer is not None), key=lambda offer: offer.price)
+
+    def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
+        gpu = gpus.canonical(str(row.get("gpuType")), memory_gb=number(row.get("gpuMemory")), socket=text(row.get("socket")))
+        prices = row.get("prices") if isinstance(row.get("prices"), dict) else {}
+        price = number(prices.get("communityPrice"))  # type: ignore[union-attr]
+        price = number(prices.get("onDemand")) if price is None else price  # type: ignore[union-attr]
+        currency = prices.get("currency")  # type: ignore[union-attr]
+        disk, disk_price, notes = _disk(row.get("disk"), want.disk_gb)
+        place = text(row.get("dataCenter")) or ""
+        region = "/".join(word for word in (text(row.get("country")), place) if word) or "?"
+        spot = row.get("isSpot") is True
+        fit = (
+            gpus.fits(want.gpu, gpu)
+            and row.get("gpuCount") == want.count
+            and row.get("stockStatus") not in ("Unavailable", None)
+            and currency in ("USD", None)
+            and disk is not None
+            and spot == want.interruptible
+            and (want.region is None or want.region.lower() in region.lower())
+        )
+        if not fit or disk is None or price is None or price <= 0:
+            return None
+        words = (row.get("provider"), row.get("cloudId"), place, row.get("socket"), row.get("security"))
+        return Offer(
+            self.name, "/".join(str(word) for word in words if word), gpu, want.count, price + disk_price, disk, region,
+            interruptible=spot, notes=notes, detail=row,
+        )  # fmt: skip
+
+    async def prepare(self, public_key: str) -> None:
+        """Its id is remembered for the create."""
+        answer = await self._api.get("/ssh_keys/", {"offset": 0, "limit": 100})
+        for row in rows(self.name, answer, "data"):
+            if isinstance(known := row.get("publicKey"), str) and known.split()[:2] == public_key.split()[:2]:
+                self._key_id = identity(self.name, row)
+                return
+        made = await self._api.once("POST", "/ssh_keys/", body={"name": key_name(public_key), "publicKey": public_key})
+        self._key_id = identity(self.name, table(self.name, made.get("data", made) if isinstance(made, dict) else made))
+
+    async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        row = offer.detail
+        images = row.get("images") or []
+        image = want.image or (IMAGE if IMAGE in images or not images else str(images[0]))
+        pod: dict[str, Any] = {
+            "name": label, "cloudId": row.get("cloudId"), "gpuType": row.get("gpuType"), "socket": row.get("socket"),
+            "gpuCount": want.count, "diskSize": None if "fixed disk" in " ".join(offer.notes) else offer.disk_gb, "image": image,
+            "dataCenterId": row.get("dataCenter"), "country": row.get("country"), "security": row.get("security"),
+            "maxPrice": want.max_price, "sshKeyId": self._key_id, "autoRestart": False, "envVars": [],
+        }  # fmt: skip
+        provider = {"type": row["provider"]} if row.get("provider") else {}
+        body: dict[str, Any] = {"pod": pod, "provider": provider, "disks": [], "team": None}
+        answer = await self._api.spend("POST", "/pods/", body, label)
+        if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
+            raise self._api.doubt("its answer names no pod.", label)
+        return identity(self.name, answer)
+
+    async def machines(self) -> list[Machine]:
+        found: list[Machine] = []
+        for page in range(_PAGES):
+            answer = table(self.name, await self._api.get("/pods/", {"offset": page * 100, "limit": 100}))
+            data = rows(self.name, answer, "data")
+            found += [self._machine(row) for row in data]
+            if not data or len(found) >= (number(answer.get("total_count")) or 0):
+                break
+        return found
+
+    async def machine(self, machine_id: str) -> Machine | None:
+        try:
+            row = table(self.name, await self._api.get(f"/pods/{machine_id}"))
+        except NotThere:
+            return None
+        return self._machine(row)
+
+    async def terminate(self, machine: Machine) -> None:
+        try:
+            await self._api.once("DELETE", f"/pods/{machine.id}")
+        except NotThere:
+            return
+
+    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        return ()
+
+    def _machine(self, row: dict[str, Any]) -> Machine:
+        raw = str(row.get("status"))
+        state = _STATES.get(raw, "unknown")
+        installed = row.get("installationStatus")
+        if state == "running" and installed not in (None, "FINISHED"):
+            state, raw = "starting", f"{raw}, installation {str(installed).lower()}"
+        if failure := text(row.get("installationFailure")):
+            state, raw = "unknown", f"{raw}: {failure[:120]}"
+        user, host, port = _ssh(row.get("sshConnection"))
+        return Machine(
+            self.name, identity(self.name, row), text(row.get("name")), state, raw, host, port, user, number(row.get("priceHr")),
+            moment(row.get("createdAt")),
+        )  # fmt: skip
+
+
+def _ssh(value: Any) -> tuple[str, str | None, int | None]:
+    words = [word for word in (value if isinstance(value, list) else [value]) if isinstance(word, str)]
+    found = _SSH.fullmatch(words[0].removeprefix("ssh ").strip()) if words else None
+    if found is None:
+        return "root", None, None
+    return found["user"] or "root", found["host"], int(found["port"] or 22)
+
+
+def _disk(disk: Any, wanted: int) -> tuple[int | None, float, tuple[str, ...]]:
+    """(GB that it will have, US dollars an hour for them, what to say); None GB where it cannot have as much as is wanted."""
+    if not isinstance(disk, dict):
+        return None, 0.0, ()
+    least, usual, most = (number(disk.get(key)) for key in ("minCount", "defaultCount", "maxCount"))
+    if most is None:  # it comes with one size
+        return (None, 0.0, ()) if usual is not None and usual < wanted else (int(usual or wanted), 0.0, ("fixed disk",))
+    size = max(wanted, int(least or 0))
+    if size > most:
+        return None, 0.0, ()
+    charged = max(0.0, size - (usual or 0.0)) if disk.get("defaultIncludedInPrice") else float(size)
+    return size, charged * (number(disk.get("pricePerUnit")) or 0.0), ()

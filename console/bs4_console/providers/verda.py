@@ -1,0 +1,148 @@
+"""Verda (formerly DataCrunch), https://api.verda.com/v1, as its own Python library speaks it (1.25, 2026-04).
+
+OAuth2 client credentials; prices are strings; a create answers with the plain id; the exact label goes into `description` (hostnames are
+lower case and short). A volume goes on costing unless the delete names it; a machine that is still provisioning cannot be deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+
+from bs4_console.core.notify import Secret
+from bs4_console.providers import gpus
+from bs4_console.providers.api import Api
+from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number, ulid_of
+from bs4_console.providers.errors import BadAnswer, NotThere
+from bs4_console.providers.shapes import identity, moment, rows, table, text
+
+BASE_URL = "https://api.verda.com/v1"
+IMAGE = "ubuntu-24.04-cuda-12.8-open-docker"
+_STATES: dict[str, MachineState] = {
+    "ordered": "starting", "new": "starting", "validating": "starting", "provisioning": "starting", "restoring": "starting",
+    "running": "running", "offline": "stopped", "starting_hibernation": "stopped", "hibernating": "stopped", "deleting": "stopped",
+    "discontinued": "ended", "notfound": "ended", "no_capacity": "ended",
+}  # fmt: skip
+_HOURS_A_MONTH = 730.0
+
+
+class Verda:
+    name = "verda"
+    capabilities = Capabilities(interruptible=True, stop=True)
+
+    def __init__(self, client: httpx.AsyncClient, key: tuple[Secret, ...], base_url: str = BASE_URL) -> None:
+        """`key`: client id and client secret."""
+        self._open = Api(self.name, client, base_url, key, _nothing)
+        self._api = Api(self.name, client, base_url, key, self._token)
+        self._key = key
+        self._bearer: Secret | None = None
+        self._until_m = 0.0
+        self._asking = asyncio.Lock()
+        self._key_id: str | None = None
+
+    async def _token(self) -> dict[str, str]:
+        async with self._asking:
+            if self._bearer is None or time.monotonic() > self._until_m:
+                body = {"grant_type": "client_credentials", "client_id": self._key[0].reveal(), "client_secret": self._key[1].reveal()}
+                answer = table(self.name, await self._open.ask("POST", "/oauth2/token", body))
+                token = text(answer.get("access_token"))
+                if token is None:
+                    raise BadAnswer(self.name, "its answer holds no token.", "Try again.")
+                self._bearer = Secret(token)
+                self._api.hide(self._bearer)
+                self._until_m = time.monotonic() + max(0.0, (number(answer.get("expires_in")) or 0.0) - 60)
+            return {"Authorization": f"Bearer {self._bearer.reveal()}"}
+
+    async def offers(self, want: Want) -> list[Offer]:
+        kinds = rows(self.name, await self._api.get("/instance-types", {"currency": "usd"}))
+        places = rows(self.name, await self._api.get("/instance-availability", {"isSpot": str(want.interruptible).lower()}))
+        disk = await self._disk_price(want.disk_gb)
+        found = []
+        for row in kinds:
+            price = number(row.get("spot_price" if want.interruptible else "price_per_hour"))
+            gpu = gpus.canonical(f"{row.get('model') or ''} {row.get('name') or ''} {_size(row)}")
+            count = table(self.name, row, "gpu").get("number_of_gpus")
+            if price is None or price <= 0 or count != want.count or not gpus.fits(want.gpu, gpu):
+                continue
+            kind = str(row.get("instance_type"))
+            found += [
+                Offer(
+                    self.name, f"{kind}/{place}", gpu, want.count, price + disk, want.disk_gb, place, interruptible=want.interruptible,
+                    detail={"instance_type": kind, "location_code": place},
+                )
+                for place in (str(entry.get("location_code")) for entry in places if kind in (entry.get("availabilities") or []))
+                if want.region is None or want.region.lower() in place.lower()
+            ]  # fmt: skip
+        return sorted(found, key=lambda offer: offer.price)
+
+    async def _disk_price(self, size_gb: int) -> float:
+        for row in rows(self.name, await self._api.get("/volume-types")):
+            if row.get("type") == "NVMe":
+                return size_gb * (number(table(self.name, row, "price").get("price_per_month_per_gb")) or 0.0) / _HOURS_A_MONTH
+        return 0.0
+
+    async def prepare(self, public_key: str) -> None:
+        for row in rows(self.name, await self._api.get("/sshkeys")):
+            if isinstance(known := row.get("key"), str) and known.split()[:2] == public_key.split()[:2]:
+                self._key_id = identity(self.name, row)
+                return
+        made = await self._api.once("POST", "/sshkeys", body={"name": key_name(public_key), "key": public_key}, text=True)
+        self._key_id = identity(self.name, {"id": made.strip().strip('"')})
+
+    async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
+        volume = {"name": label, "size": want.disk_gb}
+        body = {
+            **offer.detail, "image": want.image or IMAGE, "ssh_key_ids": [self._key_id], "startup_script_id": None,
+            "hostname": f"bs4-{(ulid_of(label) or label)[-26:].lower()}", "description": label, "is_spot": offer.interruptible,
+            "contract": "SPOT" if offer.interruptible else "PAY_AS_YOU_GO",
+            "os_volume": {**volume, "on_spot_discontinue": "keep_detached"} if offer.interruptible else volume,
+            "volumes": [], "existing_volumes": [],
+        }  # fmt: skip
+        answer = await self._api.spend("POST", "/instances", body, label, text=True)
+        try:
+            return identity(self.name, {"id": answer.strip().strip('"')})
+        except BadAnswer:
+            raise self._api.doubt("its answer is no id.", label) from None
+
+    async def machines(self) -> list[Machine]:
+        return [self._machine(row) for row in rows(self.name, await self._api.get("/instances"))]
+
+    async def machine(self, machine_id: str) -> Machine | None:
+        try:
+            return self._machine(table(self.name, await self._api.get(f"/instances/{machine_id}")))
+        except NotThere:
+            return None
+
+    async def terminate(self, machine: Machine) -> None:
+        volume = machine.detail.get("os_volume_id")
+        body = {"id": [machine.id], "action": "delete", "volume_ids": [volume] if volume else []}
+        try:
+            await self._api.once("PUT", "/instances", body=body)
+        except NotThere:
+            return
+
+    async def host_keys(self, machine: Machine) -> tuple[str, ...]:
+        return ()
+
+    def _machine(self, row: dict[str, Any]) -> Machine:
+        raw = str(row.get("status"))
+        host = text(row.get("ip"))
+        return Machine(
+            self.name, identity(self.name, row), text(row.get("description")), _STATES.get(raw, "unknown"), raw, host, 22 if host else None,
+            "root", number(row.get("price_per_hour")), moment(row.get("created_at")),
+            detail={"os_volume_id": text(row.get("os_volume_id"))},
+        )  # fmt: skip
+
+
+async def _nothing() -> dict[str, str]:
+    return {}
+
+
+def _size(row: dict[str, Any]) -> str:
+    memory = row.get("gpu_memory")
+    total = number(memory.get("size_in_gigabytes")) if isinstance(memory, dict) else None
+    count = number(row.get("gpu", {}).get("number_of_gpus")) if isinstance(row.get("gpu"), dict) else None
+    return f"{total / count:.0f}GB" if total and count else ""

@@ -1,0 +1,43 @@
+"""The second bundle: b2sdk and what it needs, pure Python, for the processes on a pod that speak with a store. Sent only when needed."""
+
+from __future__ import annotations
+
+import functools
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bs4_console.core import assets
+from bs4_console.transport import bundle
+from bs4_console.transport.bundle import Bundle
+
+ARCHIVE, DESCRIPTION, LOCK = "b2.tar.gz", "b2.json", "bundle_b2.lock"
+#: b2sdk asks for its own version, so METADATA stays; command line tools and type stubs are nobody's business on a pod.
+_LEFT_OUT = re.compile(r"/(RECORD|WHEEL|top_level\.txt|entry_points\.txt|INSTALLER)$|/_pyinstaller/|\.pyi$|\.data/")
+
+
+@functools.cache
+def shipped() -> Bundle:
+    """This console's: the wheel's own, or one built now from the pinned wheels. ConsoleError with the command to run."""
+    root = assets.checkout()
+    return bundle.read(assets.find("bundle"), ARCHIVE, DESCRIPTION) if root is None else from_checkout(root)
+
+
+def from_checkout(root: Path) -> Bundle:
+    return bundle.assemble(dict(contents(root)), version(root), 0, cache=root / "build" / "cache-b2")
+
+
+def contents(root: Path) -> Iterator[tuple[str, bytes]]:
+    """(path in the bundle, bytes): the packages side by side, as they lie on sys.path."""
+    for wheel in bundle.wheels(root, LOCK):
+        with zipfile.ZipFile(wheel) as archive:
+            for entry in archive.infolist():
+                if not entry.is_dir() and not _LEFT_OUT.search(entry.filename):
+                    yield entry.filename, archive.read(entry)
+
+
+def version(root: Path) -> str:
+    """Of b2sdk, by the lock."""
+    found = re.search(r"(?m)^b2sdk==([\d.]+)", (root / "agents" / LOCK).read_text())
+    return found[1] if found else "0"

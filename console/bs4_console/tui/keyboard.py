@@ -1,0 +1,36 @@
+"""The terminal's keys: an Esc is told as soon as it can be known to be one."""
+
+from __future__ import annotations
+
+import os
+import select
+from codecs import getincrementaldecoder
+
+from textual._xterm_parser import XTermParser
+from textual.constants import ESCAPE_DELAY
+from textual.drivers.linux_driver import LinuxDriver
+
+__all__ = ["KeyDriver", "LinuxDriver"]
+
+#: Seconds between two looks at whether the app has ended.
+LOOK_S = 0.1
+READ_BYTES = 4096
+
+
+class KeyDriver(LinuxDriver):
+    """Textual 8.2.8 looks only every 100 ms whether an Esc still waits for the rest of a key's sequence: whatever ESCDELAY says, Esc is
+    answered up to 100 ms late. Here what follows a read is awaited for ESCDELAY, and then that is settled."""
+
+    def run_input_thread(self) -> None:
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")().decode
+        wait = LOOK_S
+        while not self.exit_event.is_set():
+            came = bool(select.select([self.fileno], [], [], wait)[0])
+            # Text that ends within a character, or a terminal that is gone, decodes to nothing; to the parser that would be the end.
+            text = decode(os.read(self.fileno, READ_BYTES)) if came else ""
+            for message in parser.feed(text) if text else ():
+                self.process_message(message)
+            for message in parser.tick():
+                self.process_message(message)
+            wait = ESCAPE_DELAY if came else LOOK_S

@@ -1,0 +1,39 @@
+"""What people wrote about a run: the newest line of it beside the run's numbers, and all of it on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, cut, fold
+
+Note = Mapping[str, Any]
+
+
+def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
+    """✎ what was written  who when; nothing where nobody has."""
+    if not notes:
+        return []
+    note = notes[-1]
+    said: Line = [(" " * indent, ""), ("✎ ", "accent"), (str(note.get("text", "")), ""), (f"  {_by(note)}", "dim")]
+    return cut(said, width)
+
+
+def page(notes: Sequence[Note], key: str, width: int) -> list[Line]:
+    """All of them, the newest first, each whole; `key` writes another."""
+    if not notes:
+        said = "Nothing was written about this run yet."
+        return [
+            [(said, "bold")],
+            [],
+            [(key, "key @note"), (" writes a line for those who look after it next; it stays in the pod's journal.", "dim")],
+        ]
+    made: list[Line] = []
+    for note in reversed(notes):
+        made += [[("✎ ", "accent"), (_by(note), "dim")], *fold(str(note.get("text", "")), width, "", 2), []]
+    return [*made, [(key, "key @note"), (" writes another", "dim")]]
+
+
+def _by(note: Note) -> str:
+    return f"{note.get('who', '')} {words.of_day(note['t'])}".strip()

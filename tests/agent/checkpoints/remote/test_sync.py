@@ -1,0 +1,303 @@
+"""The agent's side: orders carried out by real workers, killed, started again, gone on with after a restart of the agent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bs4_agent.actions.submit import Actions
+from bs4_agent.book import Book
+from bs4_agent.checkpoints import sync as module
+from bs4_agent.checkpoints.sync import Syncs, wanted
+from bs4_agent.checkpoints.sync_order import SyncOrder
+from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.detect.detectors.stores import sync_daemon_dead
+from bs4_agent.detect.surroundings import ConsoleFacts
+from bs4_agent.errors import BadRequest
+from bs4_agent.ids import ulid
+from bs4_agent.journal import Journal
+from bs4_agent.ledger import Ledger
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.runs.model import Attempt
+from bs4_agent.runs.registry import Runs
+from bs4_agent.scope import Scope
+from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.telemetry.processes import ProcessTable
+from bs4_console.demo.b2.faults import Fault
+from tests.agent import facts as examples
+from tests.agent.checkpoints.remote.bench import LARGE, Bench
+
+
+class Agent:
+    """What of the agent a sync needs: journal, actions, runs. `live` is whether the run counts as training."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.load()
+
+    def load(self) -> None:
+        self.stream = SegmentStream(self.bench.home.state / "journal", 1 << 22)
+        self.book = Book(Journal(self.stream))
+        scope = Scope.from_environment()
+        self.runs = Runs(self.bench.home, scope, self.book, ProcessTable(scope))
+        self.runs.register(self.bench.spec)
+        self.pod: Any = SimpleNamespace(runs=self.runs, book=self.book)
+        self.actions = Actions(self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None)
+        self.syncs = Syncs(self.pod, self.book)
+        self.actions.orders.on_sync = self.syncs.wake
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.syncs.run, args=(self.stop,), daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def end(self) -> None:
+        self.stop.set()
+        self.syncs.wake()
+        if self.thread.ident is not None:
+            self.thread.join(30)
+        self.until(lambda: not self.syncs._jobs)
+
+    def restart(self) -> None:
+        self.end()
+        self.stream.close()
+        self.load()
+        self.start()
+
+    def order(self, **body: Any) -> None:
+        self.actions.submit({"key": ulid(), "kind": "sync", "run": "demo", "to": self.bench.place, **body}, "alice")
+
+    def train(self, resumed: int | None = None) -> None:
+        self.runs.get("demo").attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), resumed, ())]
+
+    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, [record for record in self.book.records() if record["type"] == "sync"]
+            time.sleep(0.02)
+
+    @property
+    def view(self) -> SyncView:
+        return self.book.ledger.syncs["demo"]
+
+    def events(self) -> list[str]:
+        return [record["event"] for record in self.book.records() if record["type"] == "sync"]
+
+    def worker(self) -> int:
+        """The pid of the living worker."""
+        self.until(lambda: self.syncs._jobs)
+        return self.syncs._jobs["demo"].process.pid
+
+
+@pytest.fixture
+def agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    monkeypatch.setattr(module, "LOOK_S", 0.1)
+    monkeypatch.setattr(module, "BACK_OFF_S", (0.2, 0.2, 0.2, 0.2, 0.5))
+    monkeypatch.setenv("BS4_B2_REALM", bench.server.url)
+    made = Agent(bench)
+    made.start()
+    yield made
+    made.end()
+    made.stream.close()
+
+
+def test_an_order_is_carried_out_and_goes_on(agent: Agent) -> None:
+    agent.bench.save(5)
+    agent.order()
+    agent.until(lambda: agent.bench.pointed() == 5)
+    agent.until(lambda: agent.view.last["event"] == "finished")
+    agent.bench.save(10)
+    agent.until(lambda: agent.view.pointer == 10)
+    assert agent.bench.pointed() == 10
+    events = agent.events()
+    assert events[:2] == ["ordered", "started"]
+    assert {"verified", "pointed", "step-done", "finished"} <= set(events)
+    [done] = [r for r in agent.book.records() if r["type"] == "sync" and r["event"] == "step-done" and r["step"] == 10]
+    assert done["bytes"] > 0
+    assert done["rate"] >= 0
+
+
+def test_a_worker_that_is_killed_is_started_again(agent: Agent) -> None:
+    agent.bench.save(5, large=LARGE)
+    reached = threading.Event()
+    agent.bench.server.faults.add(
+        Fault("stop", call="b2_finish_large_file", on=reached.set), Fault("hang", call="b2_finish_large_file", seconds=3)
+    )
+    agent.order()
+    assert reached.wait(30)
+    os.kill(agent.worker(), signal.SIGKILL)
+    agent.until(lambda: agent.view.pointer == 5)
+    failed = [r for r in agent.book.records() if r["type"] == "sync" and r["event"] == "failed"]
+    assert "ended by signal 9; it is started again" in failed[0]["detail"]
+    assert agent.view.failures == 0
+
+
+@pytest.mark.long
+@pytest.mark.beside
+def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
+    agent.bench.save(5, large=LARGE)
+    reached = threading.Event()
+    agent.bench.server.faults.add(
+        Fault("stop", call="b2_finish_large_file", on=reached.set), Fault("hang", call="b2_finish_large_file", seconds=3)
+    )
+    agent.order()
+    assert reached.wait(30)
+    pid = agent.worker()
+    agent.restart()
+    assert not Path(f"/proc/{pid}").exists()
+    agent.until(lambda: agent.view.pointer == 5)
+    assert agent.bench.pointed() == 5
+    large = agent.bench.layout.file(5, "checkpoints/step_5/trainer/__1_0.distcp")
+    assert agent.bench.server.received[large] == LARGE // 100_000 * 100_000
+    before = agent.bench.server.calls.total()
+    agent.restart()
+    time.sleep(0.5)
+    assert agent.bench.server.calls.total() == before  # it knows that nothing is to be done
+
+
+@pytest.mark.long
+@pytest.mark.beside
+def test_the_store_may_be_away_for_long(agent: Agent) -> None:
+    agent.bench.save(5)
+    agent.bench.server.faults.add(Fault("full", call="b2_upload_file", times=3))
+    agent.order()
+    agent.until(lambda: agent.view.failures >= 2)
+    assert agent.view.failed is not None
+    assert agent.view.failed["error"] == "store-full"
+    assert [row["alive"] for row in agent.syncs.facts()] == [True]
+    agent.until(lambda: agent.view.pointer == 5)
+    assert agent.view.failed is None
+
+
+def test_a_sync_that_fails_on_and_on_is_a_fact_for_the_detectors(agent: Agent) -> None:
+    agent.bench.save(5)
+    agent.bench.server.shelf.keys.clear()
+    agent.order()
+    agent.until(lambda: agent.view.failures >= module.DEAD_AFTER)
+    [row] = agent.syncs.facts()
+    assert (row["run"], row["alive"], row["pointer"], row["error"]) == ("demo", False, None, "store-auth")
+    run = examples.healthy(checkpoints=[examples.checkpoint(5)])
+    [found] = sync_daemon_dead(examples.facts(run, console=ConsoleFacts(sync=[row])), run, {})
+    assert found.failure == "sync-daemon-dead"
+
+
+@pytest.mark.parametrize(("every", "uploading", "dead"), [(0, False, True), (100, False, False), (0, True, False)])
+def test_a_pointer_that_is_behind_on_purpose_is_no_dead_sync(agent: Agent, every: int, uploading: bool, dead: bool) -> None:
+    agent.end()
+    agent.order(every=every)
+    agent.book("sync", run="demo", event="pointed", step=5)
+    if uploading:
+        agent.book("sync", run="demo", event="started", step=10, bytes=1, files=1)
+    run = examples.healthy(checkpoints=[examples.checkpoint(5), examples.checkpoint(10)])
+    facts = examples.facts(run, console=ConsoleFacts(sync=agent.syncs.facts()), now_t=examples.WALL + 7200)
+    assert bool(sync_daemon_dead(facts, run, {})) is dead
+
+
+def test_an_order_that_is_taken_back_ends_its_worker(agent: Agent) -> None:
+    agent.bench.save(5, large=LARGE)
+    reached = threading.Event()
+    agent.bench.server.faults.add(Fault("stop", call="b2_start_large_file", on=reached.set))
+    agent.bench.server.faults.add(Fault("slow", call="b2_upload_part", times=None, rate=500_000))
+    agent.order()
+    assert reached.wait(30)
+    pid = agent.worker()
+    agent.order(off=True)
+    agent.until(lambda: not Path(f"/proc/{pid}").exists())
+    assert agent.view.failures == 0
+    assert agent.bench.pointed() is None
+
+
+def test_once_ends_with_the_first_upload(agent: Agent) -> None:
+    agent.bench.save(5)
+    agent.order(once=True)
+    agent.until(lambda: agent.view.last["event"] == "finished")
+    assert agent.view.order["to"] is None
+    agent.bench.save(10)
+    time.sleep(0.5)
+    assert agent.bench.pointed() == 5
+
+
+def test_the_log_of_an_attempt_that_ended_goes_too(agent: Agent) -> None:
+    directory = agent.bench.home.attempt("demo", 1)
+    directory.mkdir(parents=True)
+    (directory / "launcher.log").write_text("bye\n")
+    agent.bench.home.reports.mkdir()
+    (agent.bench.home.reports / "demo.1.report.tar.gz").write_bytes(b"report")
+    (agent.bench.home.reports / "demo.other.1.report.tar.gz").write_bytes(b"of another run")
+    agent.order()
+    agent.until(lambda: agent.view.logs)
+    names = {name.removeprefix(agent.bench.layout.root) for name in agent.bench.bucket()}
+    assert names == {"logs/1/launcher.log", "reports/demo.1.report.tar.gz"}
+
+
+@pytest.mark.long
+@pytest.mark.beside
+def test_the_pods_own_pruning_needs_a_key_that_may(agent: Agent) -> None:
+    bench = agent.bench
+    agent.order(keep_remote=2)
+    for step in (5, 10, 15):
+        bench.save(step)
+        agent.until(lambda step=step: agent.view.pointer == step)
+    agent.until(lambda: agent.view.removed == [5])
+    for name in list(bench.server.shelf.keys):
+        bench.server.shelf.keys[name].capabilities = ("listBuckets", "listFiles", "readFiles", "writeFiles")
+    bench.save(20)
+    agent.until(lambda: "unpruned" in agent.events())
+    assert agent.view.failures == 0
+    assert bench.pointed() == 20
+
+
+@pytest.mark.parametrize(
+    "body", [{"to": ""}, {"to": "s3://demo-bucket"}, {"to": "b2://demo-bucket/../x"}, {"keep_remote": 1}, {"every": -1}, {"limit_mib": 0}]
+)
+def test_an_order_that_makes_no_sense_is_refused(agent: Agent, body: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest):
+        agent.order(**body)
+    assert "demo" not in agent.book.ledger.syncs
+
+
+def _set(step: int, t: float = 1.0) -> Any:
+    return SimpleNamespace(step=step, t=t)
+
+
+@pytest.mark.parametrize(
+    ("whole", "done", "order", "live", "steps"),
+    [
+        ([], {}, {}, True, []),
+        ([10, 5], {}, {}, True, [10]),
+        ([10, 5], {5: 1.0}, {}, True, [10]),
+        ([10, 5], {10: 1.0}, {}, True, []),
+        ([10, 5], {5: 1.0}, {"every": 10}, True, []),
+        ([15, 10, 5], {5: 1.0}, {"every": 10}, True, [15]),
+        ([10, 5], {5: 1.0}, {"every": 10}, False, [10]),
+        ([60, 55, 50], {}, {"milestones": 50}, True, [60]),
+        ([60, 55, 50], {60: 1.0}, {"milestones": 50}, True, [50]),
+        ([60, 55, 50], {60: 1.0, 50: 1.0}, {"milestones": 50}, True, []),
+        ([50, 45], {45: 1.0}, {"milestones": 50, "every": 20}, True, [50]),
+        ([5], {40: 1.0}, {}, True, [5]),
+    ],
+)
+def test_what_is_uploaded_next(whole: list[int], done: dict[int, float], order: dict[str, Any], live: bool, steps: list[int]) -> None:
+    chosen = wanted([_set(step) for step in whole], SyncOrder("b2://demo-bucket", **order), SyncView(done=done), live=live)
+    assert [one.step for one in chosen] == steps
+
+
+def test_a_step_that_was_written_anew_is_uploaded_anew() -> None:
+    chosen = wanted([_set(10, t=50.0)], SyncOrder("b2://demo-bucket"), SyncView(done={10: 20.0}), live=True)
+    assert [one.step for one in chosen] == [10]
+
+
+def test_the_fold_says_the_same_after_a_restart(agent: Agent) -> None:
+    agent.bench.save(5)
+    agent.order(milestones=50)
+    agent.until(lambda: agent.view.last["event"] == "finished")
+    again = Ledger(agent.book.records()).syncs["demo"]
+    assert (again.pointer, again.done, again.order["milestones"], again.failures) == (5, agent.view.done, 50, 0)

@@ -1,0 +1,216 @@
+"""`checkpoints remote` and `prune` against a store over real HTTP, and what `sync` refuses before anything is asked."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.paths import Home
+from bs4_agent.setup.credentials import store as store_credential
+from bs4_console.cli.main import main
+from bs4_console.core import sync
+from bs4_console.demo.b2.server import B2Server
+from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, Bench, pointed
+from tests.console.cli.conftest import practising
+
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
+PLACE = f"b2://{BUCKET}/{PREFIX}"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name))
+    with B2Server(tmp_path / "b2") as server:
+        made = Bench(tmp_path, server)
+        monkeypatch.setenv("BS4_B2_REALM", server.url)
+        monkeypatch.setenv("B2_APPLICATION_KEY_ID", made.key.id)
+        monkeypatch.setenv("B2_APPLICATION_KEY", made.key.secret)
+        yield made
+
+
+def _steps(bench: Bench, *steps: int) -> None:
+    for step in steps:
+        bench.save(step)
+        bench.push(step)
+
+
+def _run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    try:
+        code = main(["checkpoints", *words])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_what_is_in_the_bucket(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    _steps(bench, 5, 10)
+    bench.store().write(bench.layout.manifest(15), b"{half")
+    code, out, _ = _run(capsys, "remote", "--from", PLACE, "--run", "demo", "--json")
+    found = json.loads(out)
+    assert (code, found["schema"], found["pointer"]) == (0, "bs4.remote/1", 10)
+    assert [(one["step"], one["complete"], one["pointed"]) for one in found["steps"]] == [
+        (5, True, False),
+        (10, True, True),
+        (15, False, False),
+    ]
+    assert found["steps"][0]["wandb"] == {"trainer": "t1", "orchestrator": "o1"}
+    code, out, _ = _run(capsys, "remote", "--from", PLACE, "--run", "demo")
+    assert code == 0
+    assert "the pointer names step 10" in out
+    assert "10 *" in out
+
+
+def test_pruning_is_shown_first_and_confirmed_by_its_hash(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    _steps(bench, 5, 10, 15, 20)
+    words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--milestones", "10"]
+    code, out, _ = _run(capsys, *words, "--plan", "--json")
+    plan = json.loads(out)
+    assert (code, [one["step"] for one in plan["remove"]]) == (0, [5])
+    assert plan["kept"] == {"10": "a milestone", "15": "one of the newest", "20": "the pointer names it"}
+    assert bench.pointed() == 20
+    code, _, err = _run(capsys, *words, "--json")
+    assert code == 4
+    assert plan["plan_hash"] in err
+    code, _, err = _run(capsys, *words, "--plan", "0" * 64)
+    assert (code, "has changed since" in err) == (4, True)
+    code, out, _ = _run(capsys, *words, "--plan", plan["plan_hash"], "--json")
+    assert (code, json.loads(out)["removed"]) == (0, [5])
+    code, out, _ = _run(capsys, *words, "--plan")
+    assert (code, "Nothing would go" in out) == (0, True)
+
+
+def test_a_plan_that_is_stale_removes_nothing(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    _steps(bench, 5, 10, 15)
+    words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2"]
+    plan = json.loads(_run(capsys, *words, "--plan", "--json")[1])
+    _steps(bench, 20)
+    assert _run(capsys, *words, "--plan", plan["plan_hash"])[0] == 4
+    assert len(sync.look(bench.store(), sync.place_of(PLACE), "demo").whole) == 4
+
+
+def test_what_is_half_up_of_old_steps_goes_with_them(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    session, bucket = bench.store()._session, bench.store()._bucket
+    for step in (1, 15):
+        session.start_large_file(bucket.id_, bench.layout.file(step, "x"), "application/octet-stream", {})
+    _steps(bench, 5, 10, 15)
+    plan = json.loads(_run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", "--json")[1])
+    assert _run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", plan["plan_hash"])[0] == 0
+    assert [entry.name for entry in bench.store().unfinished(bench.layout.root)] == [bench.layout.file(15, "x")]
+
+
+def test_a_key_that_may_not_delete_is_told(bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _steps(bench, 5, 10, 15)
+    bench.key.capabilities = ("listBuckets", "listFiles", "readFiles", "writeFiles")
+    plan = json.loads(_run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", "--json")[1])
+    code, _, err = _run(capsys, "prune", "--from", PLACE, "--run", "demo", "--keep", "2", "--plan", plan["plan_hash"])
+    assert (code, "deleteFiles" in err) == (1, True)
+
+
+@pytest.mark.parametrize("way", ["stdin", "file"])
+def test_the_key_may_come_otherwise(way: str, bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _steps(bench, 5)
+    monkeypatch.delenv("B2_APPLICATION_KEY_ID")
+    monkeypatch.delenv("B2_APPLICATION_KEY")
+    words = ["remote", "--from", PLACE, "--run", "demo"]
+    code, _, err = _run(capsys, *words)
+    assert (code, "No key for the store" in err) == (2, True)
+    if way == "stdin":
+        lines = f"B2_APPLICATION_KEY_ID={bench.key.id}\nB2_APPLICATION_KEY={bench.key.secret}\n"
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        words += ["--credentials", "-"]
+    else:
+        path = bench.root / "CONFIG" / "b2.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps({"key_id": bench.key.id, "key": bench.key.secret}))
+        path.chmod(0o644)
+        code, _, err = _run(capsys, *words)
+        assert (code, "chmod 600" in err) == (2, True)
+        path.chmod(0o600)
+    code, out, err = _run(capsys, *words)
+    assert code == 0
+    assert bench.key.secret not in out + err
+
+
+def test_a_store_that_refuses_and_one_without_the_run(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = _run(capsys, "remote", "--from", PLACE, "--run", "other")
+    assert (code, "Nothing of other is in" in err) == (1, True)
+    code, _, err = _run(capsys, "remote", "--from", "b2://no-such-bucket", "--run", "demo")
+    assert (code, "is not in the store" in err) == (1, True)
+    monkeypatch.setenv("B2_APPLICATION_KEY", "wrong-wrong")
+    code, _, err = _run(capsys, "remote", "--from", PLACE, "--run", "demo")
+    assert (code, "refuses this key" in err) == (1, True)
+    assert "wrong-wrong" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["remote", "--from", "s3://x", "--run", "demo"], "b2://BUCKET"),
+        (["prune", "--from", PLACE, "--run", "demo", "--keep", "1"], "At least 2"),
+        (["sync", "--pod", "a", "--run", "demo"], "one of the arguments"),
+        (["sync", "--pod", "a", "--run", "demo", "--to", "nowhere"], "b2://BUCKET"),
+        (["sync", "--pod", "a", "--run", "demo", "--to", PLACE, "--off"], "not allowed with"),
+    ],
+)
+def test_what_makes_no_sense(words: list[str], said: str, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    _steps(bench, 5)
+    code, _, err = _run(capsys, *words)
+    assert code == 2
+    assert said in err
+
+
+def test_a_sync_in_one_line() -> None:
+    view = SyncView()
+
+    def told(event: str, t: float, **fields: object) -> None:
+        view.apply({"event": event, "t": t, **fields})
+
+    told("ordered", 0.0, to=PLACE, once=False)
+    assert sync.line(view, 10.0) == "nothing is in the store yet"
+    told("started", 10.0, step=45, bytes=4 << 30)
+    told("progress", 20.0, step=45, done=1 << 30, total=4 << 30, rate=50 << 20)
+    told("pointed", 30.0, step=40)
+    assert sync.line(view, 210.0).startswith("step 40 is in the store since 3m")
+    assert "step 45: " in sync.line(view, 210.0)
+    told("failed", 220.0, error="store-full", detail="the storage cap is reached; raise it.")
+    assert sync.line(view, 230.0).endswith("1 failure in a row: the storage cap is reached; raise it.")
+    told("ordered", 240.0, to=None)
+    assert sync.line(view, 250.0) == "not synced any more"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_a_pod_is_told_by_the_command_line(tmp_path: Path) -> None:
+    """From a pod that has no b2sdk to a checkpoint in the bucket, and the order taken back."""
+    with B2Server(tmp_path / "b2") as server:
+        server.bucket(BUCKET)
+        key = server.key()
+        with practising("prime-rl", "syncing", env={"BS4_B2_REALM": server.url}) as pod:
+            assert pod.launch().code == 0
+            words = ("checkpoints", "sync", "--pod", "syncing", "--run", "demo")
+            assert pod(*words, "--status").out.startswith("demo is not synced; order it with")
+            refused = pod(*words, "--to", PLACE, "--once")
+            assert (refused.code, "bs4-console pods setup" in refused.out) == (1, True), refused
+            assert "uploading b2sdk" in refused.err
+            store_credential("b2", {"key_id": key.id, "key": key.secret}, Home(pod.pod.home / ".bs4"))
+            done = pod(*words, "--to", PLACE, "--once", timeout=120)
+            assert done.code == 0, done
+            assert "uploading b2sdk" not in done.err
+            assert pointed(server) is not None
+            found = pod(*words, "--status", "--json").json
+            assert (found["to"], found["failures"]) == (None, 0)
+            assert found["pointer"] == pointed(server)
+            assert pod(*words, "--to", PLACE, "--every", "1000").code == 0
+            assert pod(*words, "--off").code == 0
+            assert "not synced any more" in pod(*words, "--status").out
+            assert pod("checkpoints", "sync", "--pod", "syncing", "--run", "nobody", "--to", PLACE).code == 2

@@ -1,0 +1,134 @@
+"""recover on the command line: what it refuses before anything is asked of anybody, and what it prints for others to run."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bs4_console.core import controller_config
+from bs4_console.core.errors import UsageError
+from tests.console.cli.conftest import Console
+
+GOOD = """
+[runs.demo]
+pod = "alpha"
+store = "b2://practice-bucket/saved"
+trainer = "prime-rl"
+gpu = "H100"
+max_price = 5
+per_day = 50.0
+per_run = 100.0
+"""
+
+
+def written(place: Path, text: str) -> Path:
+    path = place / "recover.toml"
+    path.write_text(text)
+    return path
+
+
+def test_what_is_not_said_is_the_careful_choice(tmp_path):
+    config = controller_config.read(written(tmp_path, GOOD))["demo"]
+    assert (config.mode, config.trust_first_key, config.recoveries, config.max_price) == ("ask", False, 2, 5.0)
+    assert config.layout.lease == "saved/demo/lease.json"
+    assert (config.limits.per_day, config.limits.ready_s) == (50.0, 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("max_price = 5\n", "", "lacks max_price"),
+        ("per_day = 50.0", 'per_day = "50"', "is not of type float"),
+        ("per_day = 50.0", "per_day = 0", "above 0"),
+        ("per_day = 50.0", "per_day = true", "is not of type float"),
+        ('gpu = "H100"', 'gpu = "H100"\nmode = "always"', "mode is ask or auto"),
+        ('gpu = "H100"', 'gpu = "H100"\nmax_prise = 3', "unknown setting 'max_prise'"),
+        ("b2://practice-bucket/saved", "s3://bucket", "write b2://BUCKET"),
+        ("[runs.demo]", "[runs.'../demo']", "cannot name a run"),
+        ("[runs.demo]", "[demo]", "no [runs.NAME]"),
+        ("[runs.demo]", "[runs.demo", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_said(tmp_path, old, new, said):
+    assert old in GOOD
+    with pytest.raises(UsageError) as caught:
+        controller_config.read(written(tmp_path, GOOD.replace(old, new)))
+    assert said in str(caught.value)
+
+
+def test_without_a_file_it_says_where_it_belongs(tmp_path):
+    done = Console(tmp_path)("recover", "--once")
+    assert done.code == 2
+    assert "recover.toml is not there" in done.sentence
+
+
+def test_secrets_that_others_can_read_are_not_used(tmp_path):
+    console = Console(tmp_path)
+    console.config.mkdir()
+    secrets = written(tmp_path, "B2_APPLICATION_KEY_ID=abcd1234\nB2_APPLICATION_KEY=efgh5678\n").rename(tmp_path / "secrets")
+    secrets.chmod(0o644)
+    (console.config / "recover.toml").write_text(GOOD + f'credentials = "{secrets}"\n')
+    done = console("recover", "--once")
+    assert done.code == 2
+    assert "can be read by others" in done.sentence
+    assert "efgh5678" not in done.err
+
+
+def test_one_at_a_time_on_one_machine(tmp_path):
+    console = Console(tmp_path)
+    console.config.mkdir()
+    (console.config / "recover.toml").write_text(GOOD)
+    place = console.data / "recover" / "demo"
+    place.mkdir(parents=True)
+    holder = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", holder, str(place / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        done = console("recover", "--once")
+        assert other.stdin is not None
+        other.stdin.close()
+    assert done.code == 4
+    assert "Another `recover` looks after demo" in done.sentence
+
+
+def test_read_only_and_a_plan_of_no_run(tmp_path):
+    console = Console(tmp_path)
+    assert console("--read-only", "recover").code == 4
+    assert console("recover", "--plan", "0" * 16).code == 2
+
+
+def test_the_systemd_unit_is_one():
+    text = _printed("systemd")
+    unit = configparser.ConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(text)
+    assert unit["Service"]["ExecStart"].endswith("bs4-console recover --watch")
+    assert unit["Service"]["RestartPreventExitStatus"] == "2"
+    assert "@" not in text
+
+
+def test_the_crontab_line_is_one():
+    (line,) = [line for line in _printed("cron").splitlines() if line and not line.startswith(("#", "MAILTO"))]
+    assert line.split()[:5] == ["*/5", "*", "*", "*", "*"]
+    assert line.endswith("bs4-console recover --once --quiet")
+
+
+def test_the_workflow_is_one_and_its_shell_sees_no_expression():
+    """What a person types into a dispatch, or a secret with a quote in it, must not become shell text."""
+    workflow = yaml.safe_load(_printed("github"))
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["concurrency"]["cancel-in-progress"] is False
+    steps = workflow["jobs"]["recover"]["steps"]
+    assert not [step for step in steps if "${{" in step.get("run", "")]
+    assert "recover --once" in steps[-1]["run"]
+
+
+def _printed(what: str) -> str:
+    argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "recover", "--print", what]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, env=dict(os.environ)).stdout

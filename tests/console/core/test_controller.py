@@ -1,0 +1,374 @@
+"""A run is brought on to another machine once, within what was allowed, and whoever is killed on the way leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bs4_console.core.controller import Limits, Outcome, Saved
+from bs4_console.core.controller_state import State
+from bs4_console.core.errors import RefusedError
+from tests.console.core.recovering import LAYOUT, Killed, World, WorldHands, WorldStore, controller
+
+HOUR = 3600.0
+
+
+async def looks(world: World, place: Path, count: int = 12, every: float = 60.0, **more) -> list[Outcome]:  # type: ignore[no-untyped-def]
+    """A watch: one controller, look after look, until it has nothing more to do with a recovery."""
+    one, found = controller(world, place, **more), []
+    for _ in range(count):
+        found.append(await one.look())
+        if found[-1].word in ("recovered", "stopped", "plan", "finished"):
+            break
+        world.now += every
+    return found
+
+
+def state(world: World) -> State:
+    return State.decode(WorldStore(world).read(LAYOUT.recovery, 1 << 20))
+
+
+async def test_a_run_whose_pod_was_taken_back_goes_on_elsewhere(tmp_path):
+    world = World()
+    world.lose()
+    found = await looks(world, tmp_path)
+    assert found[-1].word == "recovered"
+    assert "from step 35" in found[-1].sentence
+    assert len(world.creates) == 1
+    assert state(world).where.instance == "101"
+    assert state(world).attempt.outcome == "good"
+    assert (await controller(world, tmp_path).look()).verdict.word == "fine"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("takes", [0, 3])
+async def test_what_takes_longer_is_looked_after_again(tmp_path, takes):
+    world = World(takes=takes)
+    world.lose()
+    found = await looks(world, tmp_path, 30)
+    assert found[-1].word == "recovered"
+    assert len(world.creates) == 1
+
+
+async def test_an_hour_without_network_costs_nothing_and_rents_nothing(tmp_path):
+    world = World(network=False)
+    one = controller(world, tmp_path)
+    begun = world.now
+    while world.now < begun + HOUR:
+        outcome = await one.look()
+        assert outcome.word == "watching"
+        assert outcome.verdict is not None
+        assert outcome.verdict.word == "network-only"
+        world.now += 60
+    world.network = True
+    assert (await one.look()).exit_code == 0
+    assert (world.creates, world.ended, world.versions) == ([], [], {})
+
+
+@pytest.mark.parametrize("heart", [True, False])
+async def test_a_link_that_is_cut_rents_nothing(tmp_path, heart):
+    world = World(heart=heart)
+    world.links["7"] = False
+    for outcome in await looks(world, tmp_path, 60):
+        assert outcome.verdict is not None
+        assert outcome.verdict.word == ("network-only" if heart and outcome.verdict.word != "unknown" else "unknown")
+    assert world.creates == []
+
+
+async def test_the_same_pod_taken_for_lost_by_the_provider_alone(tmp_path):
+    world = World()
+    world.machines["7"].state = "stopped"
+    assert (await looks(world, tmp_path, 5))[-1].word == "watching"
+    assert world.creates == []
+
+
+async def test_asking_shows_a_plan_and_does_nothing(tmp_path):
+    world = World()
+    world.lose()
+    await controller(World(), tmp_path).look()  # step 40 was seen
+    outcome = await controller(world, tmp_path, mode="ask").look()
+    assert (outcome.word, outcome.exit_code) == ("plan", 4)
+    plan = outcome.plan
+    assert plan is not None
+    assert (plan["step"], plan["steps_lost"], plan["offer"]["price"]) == (35, 5, 2.5)
+    assert world.creates == []
+    assert world.versions == {}
+    with pytest.raises(RefusedError, match="the plan is"):
+        await controller(world, tmp_path, mode="ask", confirm="0" * 16).look()
+    again = await controller(world, tmp_path, mode="ask", confirm=plan["hash"][:16]).look()
+    assert len(world.creates) == 1, again
+
+
+async def test_a_plan_stays_the_same_while_offers_change_and_not_when_the_step_does(tmp_path):
+    world = World()
+    world.lose()
+    first = (await controller(world, tmp_path, mode="ask").look()).plan
+    world.price = 3.0
+    second = (await controller(world, tmp_path, mode="ask").look()).plan
+    world.saved = Saved(40, 1)
+    third = (await controller(world, tmp_path, mode="ask").look()).plan
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert first["hash"] == second["hash"] != third["hash"]
+
+
+async def test_dry_run_touches_nothing(tmp_path):
+    world = World()
+    world.lose()
+    outcome = await controller(world, tmp_path, dry=True).look()
+    assert (outcome.word, outcome.exit_code) == ("plan", 0)
+    assert (world.versions, world.creates) == ({}, [])
+
+
+async def test_nothing_in_the_store_is_no_reason_to_start_afresh(tmp_path):
+    """Defect 1.7: without a checkpoint the old one began again under the same run id."""
+    world = World(saved=None)
+    world.lose()
+    outcome = (await looks(world, tmp_path))[-1]
+    assert (outcome.word, outcome.exit_code) == ("stopped", 1)
+    assert world.creates == []
+
+
+async def test_a_price_is_of_the_whole_machine(tmp_path):
+    """Defect 1.9: 2.50 a GPU, times two, was below the market, and the search found nothing for ever without saying so."""
+    world = World(price=5.73)
+    world.lose()
+    outcome = (await looks(world, tmp_path))[-1]
+    assert "at or under $5.00 an hour (the whole machine)" in outcome.sentence
+    assert outcome.exit_code == 1
+    assert world.creates == []
+
+
+async def test_a_hung_machine_is_not_a_recovery_under_way_for_ever(tmp_path):
+    """Defect 1.9: a running instance counted as "recovery in progress", without any limit of time."""
+    world = World(trains=False)
+    world.lose()
+    found = await looks(world, tmp_path, 200)
+    assert found[-1].word == "stopped"
+    assert "No new step within 60 minutes" in found[-1].sentence
+    assert world.paid() == []
+
+
+async def test_a_run_that_ends_again_before_a_step_is_not_waited_for(tmp_path):
+    world = World(trains=False, dies="the launcher ended with exit code 1.")
+    world.lose()
+    begun = world.now
+    outcome = (await looks(world, tmp_path))[-1]
+    assert outcome.word == "stopped"
+    assert "ended before a new step: the launcher ended" in outcome.sentence
+    assert world.now - begun < 600
+    assert world.paid() == []
+
+
+async def test_two_recoveries_without_a_new_step_end_the_loop(tmp_path):
+    world = World(way="bare")
+    world.lose()
+    for _ in range(5):
+        outcome = (await looks(world, tmp_path))[-1]
+        assert outcome.word == "stopped"
+    assert len(world.creates) == 2
+    assert world.paid() == []
+    world.way = "ok"
+    assert (await looks(world, tmp_path))[-1].word == "stopped", "only a person begins again"
+    plan = (await controller(world, tmp_path, mode="ask", dry=True, confirm="x").look()).plan
+    assert plan is not None
+    assert (await looks(world, tmp_path, confirm=plan["hash"]))[-1].word == "recovered"
+
+
+async def test_budgets(tmp_path):
+    world = World()
+    world.lose()
+    cheap = Limits(5.0, per_day=20.0, per_run=500.0)
+    assert (await looks(world, tmp_path, limits=cheap))[-1].word == "recovered"
+    world.now += 9 * HOUR
+    world.lose("101", "gone")
+    outcome = (await looks(world, tmp_path, limits=cheap))[-1]
+    assert (outcome.word, outcome.exit_code) == ("stopped", 1)
+    assert "budget of $20.00 a day" in outcome.sentence
+    assert len(world.creates) == 1
+    world.now += 25 * HOUR
+    whole = Limits(5.0, per_day=500.0, per_run=40.0)
+    assert "$40.00 for the run" in (await looks(world, tmp_path, limits=whole))[-1].sentence
+
+
+async def test_a_pod_that_comes_back_right_before_the_rent(tmp_path):
+    world = World()
+    world.lose()
+
+    def back(what: str) -> None:
+        if what == f"written {LAYOUT.recovery}":
+            world.machines["7"].state, world.links["7"] = "running", True
+
+    world.touch = back
+    outcome = await controller(world, tmp_path).look()
+    assert (outcome.word, world.creates) == ("watching", [])
+    assert state(world).attempts == ()
+
+
+async def test_a_lost_answer_is_one_machine(tmp_path):
+    world = World(way="lost")
+    world.lose()
+    found = await looks(world, tmp_path)
+    assert next(o.word for o in found) == "waiting"
+    assert found[-1].word == "recovered"
+    assert len(world.creates) == 1
+
+
+async def test_a_refused_create_leaves_nothing(tmp_path):
+    world = World(way="refused")
+    world.lose()
+    assert (await looks(world, tmp_path))[-1].word == "stopped"
+    assert state(world).attempts == ()
+    assert state(world).phase == "watching"
+
+
+async def test_two_controllers_and_one_machine(tmp_path):
+    world = World(takes=2)
+    world.lose()
+    one, two = controller(world, tmp_path / "one"), controller(world, tmp_path / "two")
+    words = []
+    for _ in range(20):
+        words.append((await one.look()).word)
+        words.append((await two.look()).word)
+        world.now += 30
+    assert len(world.creates) == 1
+    assert "held" in words
+    assert "recovered" in words
+
+
+async def test_the_other_one_goes_on_when_the_first_is_dead(tmp_path):
+    world = World()
+    world.lose()
+    last = ""
+
+    def die(what: str) -> None:
+        nonlocal last
+        last = what
+        if what == "created":
+            raise Killed
+
+    world.touch = die
+    with pytest.raises(Killed):
+        await controller(world, tmp_path / "one").look()
+    world.touch = lambda what: None
+    found = await looks(world, tmp_path / "two", 40)
+    assert found[0].word == "held"
+    assert found[-1].word == "recovered"
+    assert len(world.creates) == 1
+    assert last == "created"
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kills=st.lists(st.integers(1, 25), max_size=6), same=st.booleans(), way=st.sampled_from(["ok", "lost"]), takes=st.integers(0, 2))
+async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, way, takes):
+    """At every touch of store, provider or pod; on the same machine or on another."""
+    place, world = tmp_path_factory.mktemp("k"), World(way=way, takes=takes)
+    world.lose()
+    hands, left = WorldHands(world), list(kills)
+
+    def touch(what: str) -> None:
+        if left:
+            left[0] -= 1
+            if left[0] <= 0:
+                left.pop(0)
+                raise Killed
+
+    world.touch = touch
+    for number in range(60):
+        one = controller(world, place / ("same" if same else f"m{number}"), hands)
+        try:
+            for _ in range(20):
+                outcome = await one.look()
+                if outcome.word in ("recovered", "watching"):
+                    break
+                world.now += 60
+        except Killed:
+            world.now += 60
+            continue
+        if outcome.word in ("recovered", "watching"):
+            break
+    assert state(world).attempt.outcome == "good"
+    assert len(world.paid()) == 1
+    assert len(world.creates) == 1
+
+
+async def test_the_old_machine_that_comes_back_before_the_launch(tmp_path):
+    """Vast resumes an interrupted instance by itself; two would write into one W&B run."""
+    world = World(takes=1)
+    world.lose()
+    one = controller(world, tmp_path)
+    for _ in range(2):
+        outcome = await one.look()
+        world.now += 60
+    assert outcome.word == "recovering"
+    world.machines["7"].state, world.links["7"] = "running", True
+    for _ in range(3):
+        outcome = await one.look()
+        world.now += 60
+    assert world.paid() == []
+    assert state(world).where.instance == "7"
+    assert (await one.look()).verdict.word == "fine"  # type: ignore[union-attr]
+    assert "7" not in world.ended
+
+
+async def test_an_earlier_machine_of_ours_ends_once_the_store_holds_what_it_held(tmp_path):
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    world.machines["101"].step = 50
+    one = controller(world, tmp_path)
+    world.machines["101"].launched = 0
+    await one.look()
+    world.lose("101", "stopped")
+    await looks(world, tmp_path)
+    await controller(world, tmp_path).look()
+    assert world.ended == []
+    assert [w.instance for w in state(world).left] == ["101"]
+    world.saved = Saved(50, 1)
+    world.machines["102"].launched = 0
+    await controller(world, tmp_path).look()
+    assert world.ended == ["101"]
+    assert "7" in world.machines, "the first was not rented here"
+
+
+async def test_finished_ends_the_machine_when_its_last_set_is_saved(tmp_path):
+    """Defect 1.9: finished meant ended, whatever was saved; and by the beginning of a label."""
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    world.finished = True
+    outcome = await controller(world, tmp_path).look()
+    assert (outcome.word, outcome.exit_code) == ("finishing", 1)
+    assert world.ended == []
+    world.saved = Saved(40, 1)
+    outcome = await controller(world, tmp_path).look()
+    assert (outcome.word, outcome.exit_code) == ("finished", 0)
+    assert world.ended == ["101"]
+    assert (await controller(world, tmp_path).look()).word == "finished"
+
+
+async def test_a_finished_run_on_a_pod_that_was_not_rented_here(tmp_path):
+    world = World(finished=True, saved=Saved(40, 1))
+    outcome = await controller(world, tmp_path).look()
+    assert (outcome.word, world.ended) == ("finished", [])
+
+
+async def test_a_finished_run_whose_pod_is_lost_afterwards_is_not_begun_again(tmp_path):
+    world = World(finished=True)
+    await controller(world, tmp_path).look()
+    world.lose()
+    outcome = (await looks(world, tmp_path))[-1]
+    assert (outcome.word, outcome.exit_code, world.creates) == ("finished", 0, [])
+
+
+async def test_everything_done_is_in_the_journal_and_its_chain_holds(tmp_path):
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    records = controller(world, tmp_path).records
+    phases = [r["phase"] for r in records.journal.records() if r["event"] == "state"]
+    assert phases == ["renting", "setting-up", "restoring", "launching", "proving", "watching"]
+    assert records.journal.verify() == []

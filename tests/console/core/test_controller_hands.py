@@ -1,0 +1,163 @@
+"""The controller's hands on real HTTP: clouds that lose answers, a store with two controllers at it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bs4_agent.checkpoints.remote.b2 import B2Store
+from bs4_agent.checkpoints.remote.layout import Layout
+from bs4_console import providers
+from bs4_console.core.controller import Absent, Doubt
+from bs4_console.core.controller_config import RunConfig
+from bs4_console.core.controller_hands import KeyedBook, RealHands
+from bs4_console.core.errors import RefusedError, Unreachable
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.lease import Lease, LeaseHeld
+from bs4_console.core.lost_look import beside_the_link
+from bs4_console.core.notify import Secret
+from bs4_console.core.provision import Patience, Provisioner
+from bs4_console.demo.b2.server import B2Server
+from bs4_console.demo.cloud import Cloud, running
+from bs4_console.providers.base import label_of
+
+KEY = "01K0000000000000000000000A"
+CONFIG = RunConfig("demo", "alpha", "b2://practice-bucket/saved", "prime-rl", "H100", 5.0, 100.0, 500.0, count=2, trust_first_key=True)
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with running() as found:
+        yield found
+
+
+def hands(cloud: Cloud, place: Path, config: RunConfig = CONFIG, name: str = "vast") -> RealHands:
+    @contextlib.asynccontextmanager
+    async def provisioner() -> AsyncIterator[Provisioner]:
+        async with httpx.AsyncClient() as client:
+            address = {f"BS4_{name.upper()}_URL": cloud.url(name)}
+            yield Provisioner(
+                [providers.make(name, client, key=(Secret(cloud.KEY),), environment=address)],
+                KeyedBook(place / "book"),
+                "tester",
+                patience=Patience(looks=2, every_s=0.1, end_s=5, poll_s=0.1),
+            )
+
+    nothing: Any = None
+    return RealHands(config, nothing, nothing, provisioner, "ssh-ed25519 AAAA test", inventory=Inventory(place / "pods.toml"))
+
+
+async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(cloud, tmp_path):
+    does = hands(cloud, tmp_path)
+    chosen = await does.choose(5.0)
+    assert chosen is not None
+    assert chosen.provider == "vast"
+    assert chosen.price == pytest.approx(3.96)  # 503 with its disk; 502 is dearer, 501 above the cap
+    label = label_of("demo", KEY)
+    where = await does.create(chosen, label)
+    assert [m.label for m in cloud.market.living()] == [label]
+    assert (where.label, where.made, where.pod) == (label, True, "demo-00000a")
+    assert await does.terminate(where) is True
+    assert cloud.market.living() == []
+    assert await does.terminate(where) is True, "gone is gone"
+
+
+async def test_no_offer_under_the_cap(cloud, tmp_path):
+    assert await hands(cloud, tmp_path).choose(1.0) is None
+
+
+@pytest.mark.parametrize("kind", ["500-after", "drop-after"])
+async def test_a_create_whose_answer_was_lost_is_one_machine(cloud, tmp_path, kind):
+    does = hands(cloud, tmp_path)
+    chosen = await does.choose(5.0)
+    assert chosen is not None
+    cloud.fault("vast", "create", kind)
+    label = label_of("demo", KEY)
+    with contextlib.suppress(Doubt):
+        await does.create(chosen, label)
+    # Another machine's controller, which knows the label from the store alone.
+    found = await hands(cloud, tmp_path / "other").find(label, "vast")
+    assert [m.id for m in cloud.market.living()] == [found.instance]
+
+
+async def test_what_was_never_made_is_absent(cloud, tmp_path):
+    with pytest.raises(Absent):
+        await hands(cloud, tmp_path).find(label_of("demo", KEY), "vast")
+
+
+async def test_a_provider_that_does_not_answer_leaves_doubt(cloud, tmp_path):
+    cloud.fault("vast", "*", "500", times=100)
+    with pytest.raises(Doubt):
+        await hands(cloud, tmp_path).find(label_of("demo", KEY), "vast")
+
+
+async def test_only_the_machine_of_exactly_this_label_is_ended(cloud, tmp_path):
+    """Defect 1.8 and 1.9: by the beginning of a label, run `a` also ended `a-v2`."""
+    does = hands(cloud, tmp_path, replace(CONFIG, run="demo-v2"))
+    chosen = await does.choose(5.0)
+    assert chosen is not None
+    where = await does.create(chosen, label_of("demo-v2", KEY))
+    with pytest.raises(RefusedError, match="it is not the one"):
+        await does.terminate(replace(where, label=label_of("demo", KEY)))
+    assert len(cloud.market.living()) == 1
+
+
+async def test_nothing_is_rented_whose_host_key_nobody_can_confirm(cloud, tmp_path):
+    with pytest.raises(RefusedError, match="host key"):
+        await hands(cloud, tmp_path, replace(CONFIG, trust_first_key=False), "prime").choose(5.0)
+
+
+@pytest.mark.parametrize(("state", "said"), [("stopped", "looked at again before that is believed"), ("running", "hung, or cut off")])
+async def test_a_check_says_what_the_provider_says(cloud, tmp_path, monkeypatch, state, said):
+    does = hands(cloud, tmp_path)
+    chosen = await does.choose(5.0)
+    assert chosen is not None
+    where = await does.create(chosen, label_of("demo", KEY))
+    cloud.market.rented[where.instance].state = state
+    monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
+    monkeypatch.setenv("VAST_API_KEY", cloud.KEY)
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+    pod = Pod("alpha", "192.0.2.1", provider="vast", instance=where.instance)
+    assert said in await beside_the_link(pod, Unreachable("No answer.", "Wait."))
+    assert await beside_the_link(replace(pod, instance=None), Unreachable("No answer.", "Wait.")) == ""
+
+
+@pytest.mark.long
+@pytest.mark.beside
+async def test_the_lease_over_the_stores_own_api(tmp_path):
+    with B2Server(tmp_path / "b2") as server:
+        server.bucket("practice-bucket")
+        key = server.key()
+        limited = server.key("listBuckets", "listFiles", "readFiles", "writeFiles")
+
+        def lease(owner: str, by: Any = key) -> Lease:
+            store = B2Store.open("practice-bucket", by.id, by.secret, at=server.url)
+            return Lease(store, Layout("saved", "demo"), owner, ttl_s=6.0, settle_s=1.0, margin_s=2.0)
+
+        one, two = lease("one"), lease("two", limited)
+        results = await asyncio.gather(one.take(), two.take(), return_exceptions=True)
+        assert sum(isinstance(r, LeaseHeld) for r in results) >= 1, results
+        for loser in (one, two):
+            await loser.release()
+        holder = lease("holder")
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await holder.take()
+                    break
+                except LeaseHeld:
+                    await asyncio.sleep(0.5)
+        with pytest.raises(LeaseHeld, match="holder"):
+            await lease("late").take()
+        assert (await holder.guard()).left_s() > 0
+        await asyncio.sleep(6.5)  # it dies without a word
+        assert (await lease("next").take()).left_s() > 0
+        with pytest.raises(LeaseHeld):
+            await holder.guard()

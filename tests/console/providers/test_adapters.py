@@ -1,0 +1,257 @@
+"""Every adapter against its practice cloud, over real HTTP: what it asks, what it makes of the answers, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from bs4_console import providers
+from bs4_console.core.errors import ConsoleError
+from bs4_console.demo.cloud import Cloud
+from bs4_console.providers.base import Machine, Offer, Provider, Want, label_of
+from bs4_console.providers.errors import BadAnswer, InDoubt, NotAllowed, RateLimited, Refused, ServerTrouble, Unreached, WrongKey
+
+from .conftest import PUBLIC_KEY, adapter
+
+WANT = Want("H100", 2, max_price=20.0, disk_gb=100)
+LABEL = label_of("qwen-grpo", "01KAPRACTCE0000000000000AA")
+
+
+async def _rented(provider: Provider, want: Want = WANT, label: str = LABEL) -> tuple[Offer, str]:
+    await provider.prepare(PUBLIC_KEY)
+    offer = (await provider.offers(want))[0]
+    return offer, await provider.create(offer, want, label, PUBLIC_KEY)
+
+
+async def _until(provider: Provider, machine_id: str, state: str) -> Machine:
+    async with asyncio.timeout(10):
+        while True:
+            machine = await provider.machine(machine_id)
+            if machine is not None and machine.state == state:
+                return machine
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+async def test_a_machine_from_offer_to_end(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+    provider = adapter(cloud, name, client)
+    offer, machine_id = await _rented(provider)
+    assert offer.gpu.startswith("H100")
+    assert (offer.provider, offer.count) == (name, 2)
+    first = await provider.machine(machine_id)
+    assert first is not None
+    assert first.label == LABEL
+    machine = await _until(provider, machine_id, "running")
+    assert machine.host == "127.0.0.1"
+    assert machine.port == (22 if name in ("lambda", "verda") else 9)
+    assert machine.user == ("ubuntu" if name == "lambda" else "root")
+    assert [seen.id for seen in await provider.machines()] == [machine_id]
+    assert machine.price is not None
+    await provider.terminate(machine)
+    assert await provider.machine(machine_id) is None
+    assert await provider.machines() == []
+    await provider.terminate(machine)  # a second order for what is gone is no error
+    assert cloud.market.rented[machine_id].raw == ""  # nothing that costs was left
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+    provider = adapter(cloud, name, client)
+    first, second = await provider.offers(WANT), await provider.offers(WANT)
+    assert first
+    assert [offer.key for offer in first] == [offer.key for offer in second]
+    assert [offer.price for offer in first] == sorted(offer.price for offer in first)
+    assert await provider.offers(Want("H100", 16)) == []
+    assert await provider.offers(Want("B200", 2)) == []
+    assert await provider.offers(Want("H100", 2, disk_gb=90_000)) == [] or name in ("runpod", "verda")  # whose disks have no end
+    assert await provider.offers(Want("H100", 2, region="nowhere")) == []
+
+
+async def test_prices_are_for_the_whole_machine_with_its_disk(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    prices = {}
+    for name in providers.NAMES:
+        prices[name] = (await adapter(cloud, name, client).offers(WANT))[0].price
+    assert prices == {
+        "vast": pytest.approx(3.90 + 100 * 0.0003),
+        "runpod": pytest.approx(5.38),
+        "prime": pytest.approx(3.98 + 100 * 0.00014),
+        "lambda": pytest.approx(6.38),
+        "verda": pytest.approx(4.58 + 100 * 0.2 / 730),
+    }
+
+
+async def test_interruptible_offers_come_only_from_those_who_sell_them(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    want = Want("H100", 2, interruptible=True)
+    for name in providers.NAMES:
+        provider = adapter(cloud, name, client)
+        offers = await provider.offers(want)
+        assert bool(offers) == provider.capabilities.interruptible
+        assert all(offer.interruptible for offer in offers)
+    vast = (await adapter(cloud, "vast", client).offers(want))[0]
+    assert vast.price == pytest.approx(1.90 + 100 * 0.0003)
+
+
+async def test_vast_is_searched_by_place_reliability_cuda_and_disk(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    vast = adapter(cloud, "vast", client)
+
+    async def ids(**more: object) -> list[str]:
+        return [offer.id for offer in await vast.offers(Want("H100", 2, **more))]  # type: ignore[arg-type]
+
+    assert await ids() == ["503", "502", "501"]
+    assert await ids(reliability=0.99) == ["502", "501"]
+    assert await ids(cuda="12.8") == ["503", "502"]
+    assert await ids(region="nl") == ["501"]
+    assert [offer.id for offer in await vast.offers(Want("H100-PCIe", 2))] == ["501"]
+
+
+async def test_an_interruptible_vast_machine_is_rented_with_a_bid_and_not_on_demand(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    vast = adapter(cloud, "vast", client)
+    await _rented(vast, Want("H100", 2, interruptible=True))
+    (sent,) = cloud.sent("vast", "create")
+    assert sent.body["price"] == pytest.approx(1.90)
+    assert next(iter(cloud.market.rented.values())).spot
+
+
+async def test_a_bid_that_is_too_low_leaves_a_stopped_machine_which_is_seen(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    vast = adapter(cloud, "vast", client)
+    want = Want("H100", 2, interruptible=True)
+    offer = (await vast.offers(want))[0]
+    next(goods for goods in cloud.market.goods if goods.id == offer.id).bid = 9.0
+    with pytest.raises(Refused):
+        await vast.create(offer, want, LABEL, PUBLIC_KEY)
+    (machine,) = await vast.machines()
+    assert (machine.label, machine.state) == (LABEL, "stopped")
+    assert "bid was too low" in machine.raw_state
+
+
+async def test_an_outbid_machine_says_so(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    vast = adapter(cloud, "vast", client)
+    _, machine_id = await _rented(vast, Want("H100", 2, interruptible=True))
+    await _until(vast, machine_id, "running")
+    cloud.market.outbid(machine_id)
+    machine = await _until(vast, machine_id, "stopped")
+    assert "outbid" in machine.raw_state
+    assert machine.host != "127.0.0.1"
+
+
+@pytest.mark.parametrize("name", ["vast", "prime"])
+async def test_lists_are_read_to_their_last_page(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+    """Vast's practice list has two machines a page, Prime's search two offers."""
+    if name == "vast":
+        for goods in cloud.market.for_sale("vast"):
+            cloud.market.rent(goods, None)
+            cloud.market.rent(goods, "somebody else's")
+        assert len(await adapter(cloud, name, client).machines()) == 8
+    else:
+        assert len(await adapter(cloud, name, client).offers(Want("RTX-4090", 2))) == 1
+        assert {request.one("page") for request in cloud.sent("prime", "offers")} == {"1", "2"}
+
+
+async def test_a_label_that_is_null_is_data(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    for name in providers.NAMES:
+        goods = cloud.market.for_sale(name)[0]
+        cloud.market.rent(goods, None, body={"hostname": "h"})
+        assert [machine.label for machine in await adapter(cloud, name, client).machines()] == [None]
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [("401", WrongKey), ("403", NotAllowed), ("429-daily", RateLimited), ("502-html", ServerTrouble), ("drop", Unreached),
+     ("not-json", BadAnswer), ("redirect", BadAnswer), ("empty", BadAnswer)],
+)  # fmt: skip
+async def test_a_list_that_fails_is_an_error_and_never_an_empty_list(
+    cloud: Cloud, client: httpx.AsyncClient, name: str, kind: str, error: type[ConsoleError]
+) -> None:
+    provider = adapter(cloud, name, client)
+    await provider.prepare(PUBLIC_KEY)
+    cloud.fault(name, "list", kind, times=9)
+    with pytest.raises(error) as caught:
+        await provider.machines()
+    assert caught.value.next_step
+    assert name in caught.value.message
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+async def test_reads_are_tried_again_and_creates_never(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+    provider = adapter(cloud, name, client)
+    await provider.prepare(PUBLIC_KEY)
+    cloud.fault(name, "offers", "500", times=2)
+    offer = (await provider.offers(WANT))[0]
+    for kind in ("500", "500-after", "drop", "drop-after", "502-html", "not-json", "empty"):
+        cloud.fault(name, "create", kind)
+        if name == "verda" and kind == "not-json":
+            continue  # its answer is plain text by nature; the sentence is not an id, and that is tested below
+        with pytest.raises(InDoubt) as caught:
+            await provider.create(offer, WANT, LABEL, PUBLIC_KEY)
+        assert caught.value.label == LABEL
+        cloud.heal()
+    assert len(cloud.sent(name, "create")) == (6 if name == "verda" else 7)
+
+
+async def test_a_sentence_is_no_id(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    provider = adapter(cloud, "verda", client)
+    cloud.fault("verda", "create", "not-json")
+    with pytest.raises(InDoubt):
+        await _rented(provider)
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+async def test_a_daily_quota_is_not_asked_again(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+    provider = adapter(cloud, name, client)
+    cloud.fault(name, "offers", "429-daily", times=9)
+    with pytest.raises(RateLimited):
+        await provider.offers(WANT)
+    assert len(cloud.sent(name, "offers")) == 1
+
+
+async def test_a_create_that_cannot_have_been_sent_is_not_in_doubt(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    vast = adapter(cloud, "vast", client)
+    offer = (await vast.offers(WANT))[0]
+    away = providers.make("vast", client, key=(providers.Secret("some-key-123"),), environment={"BS4_VAST_URL": "http://127.0.0.1:9"})
+    with pytest.raises(Refused) as caught:
+        await away.create(offer, WANT, LABEL, PUBLIC_KEY)
+    assert not isinstance(caught.value, InDoubt)
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+async def test_no_secret_goes_along_with_a_create_and_no_error_repeats_the_key(
+    cloud: Cloud, client: httpx.AsyncClient, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("WANDB_API_KEY", "HF_TOKEN", "B2_APPLICATION_KEY"):
+        monkeypatch.setenv(variable, "canary-7f3a")
+    await _rented(adapter(cloud, name, client))
+    (sent,) = cloud.sent(name, "create")
+    text = str(sent.body)
+    assert "canary" not in text
+    assert Cloud.KEY not in text
+    wrong = "wrong-key-is-long-enough"
+    with pytest.raises(WrongKey) as caught:
+        await adapter(cloud, name, client, wrong).machines()
+    assert wrong not in str(caught.value) + repr(caught.value) + repr(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+async def test_the_public_key_is_registered_once(cloud: Cloud, client: httpx.AsyncClient, name: str) -> None:
+    provider = adapter(cloud, name, client)
+    await provider.prepare(PUBLIC_KEY)
+    await adapter(cloud, name, client).prepare(PUBLIC_KEY.rsplit(" ", 1)[0] + " another-comment")
+    await _rented(provider)
+    assert len(cloud.sent(name, "add-key")) == (0 if name == "runpod" else 1)
+    machine = next(iter(cloud.market.rented.values()))
+    assert [key.split()[:2] for key in machine.public_keys] == [PUBLIC_KEY.split()[:2]]
+
+
+async def test_host_keys_are_learned_over_the_providers_api(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
+    for name in providers.NAMES:
+        provider = adapter(cloud, name, client)
+        _, machine_id = await _rented(provider)
+        machine = await _until(provider, machine_id, "running")
+        assert await provider.host_keys(machine) == ()  # not told yet
+        cloud.market.rented[machine_id].host_key = key
+        told = await provider.host_keys(machine)
+        assert bool(told) == provider.capabilities.host_keys
+        assert all(mark.startswith("SHA256:") for mark in told)

@@ -1,0 +1,41 @@
+"""A log that flows by leaves the process no larger than the window it keeps: measured in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os, random
+from pathlib import Path
+from bs4_console.core.log_store import LogStore
+from bs4_console.tui import memory
+if {settled}: memory.settle()
+stores, chance = [LogStore(16 << 20), LogStore(16 << 20)], random.Random(1)
+line = b"12:00:00    INFO rollout 12345 of the flood is done: reward 0.3603, 512 tokens\\n"
+data, sizes, fed = line * 4000, [], 0
+while fed < 120e6:
+    for store in stores:
+        piece = data[: chance.randint(50_000, 262_144)]
+        store.append(piece, 0, f"1:{{fed}}")
+        fed += len(piece)
+    sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+print(max(sizes[len(sizes) // 3 :]), sum(store.bytes for store in stores) / 1e6)
+"""
+
+
+def largest(*, settled: bool) -> tuple[float, float]:
+    """(megabytes that the process held at most once both windows were full, megabytes of the windows)."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(settled=settled)], check=True, capture_output=True, text=True)
+    resident, window = map(float, done.stdout.split())
+    return resident, window
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and it is glibc's habit that is broken")
+def test_what_a_log_leaves_behind_is_given_back() -> None:
+    settled, window = largest(settled=True)
+    as_it_was, _ = largest(settled=False)
+    assert settled < as_it_was, "glibc has changed its ways: memory.settle does nothing any more"
+    assert settled - window < 50, "Python, the console's modules and one block of each log"

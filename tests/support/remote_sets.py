@@ -1,0 +1,40 @@
+"""Steps put into a store as a sync would leave them, from files on disk: what tests of restore start from."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from bs4_agent.checkpoints.remote.layout import Layout, Place
+from bs4_agent.checkpoints.remote.manifest import File, Manifest
+from bs4_agent.checkpoints.remote.pointer import Pointer
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec
+
+
+def put_step(
+    store: Store, place: Place, spec: LaunchSpec, step: int, *, wandb: Mapping[str, str] | None = None, point: bool = True
+) -> Manifest:
+    """The whole of one local step, in the order of a sync: manifest, data, pointer. The config goes beside it as config/NAME."""
+    layout = Layout(place.prefix, spec.run)
+    found = next(one for one in registry.get(spec.trainer).checkpoints(spec) if one.step == step)
+    parts = {name: str(path.relative_to(spec.output_dir)) for name, path in found.parts.items()}
+    sources = {str(p.relative_to(spec.output_dir)): p for part in found.parts.values() for p in part.rglob("*") if p.is_file()}
+    config = f"config/{spec.config_path.name}"
+    sources[config] = spec.config_path
+    files = [File(name, path.stat().st_size, _sha1(path)) for name, path in sorted(sources.items())]
+    manifest = Manifest(spec.run, spec.trainer, step, 1, time.time(), files, parts, config, wandb or {})
+    store.write(layout.manifest(step), manifest.encode())
+    for name, path in sources.items():
+        store.upload(path, layout.file(step, name), _sha1(path))
+    if point:
+        pointer = Pointer(step, spec.run, time.time(), layout.manifest(step), manifest.sha256, manifest.bytes, spec.trainer, manifest.wandb)
+        store.write(layout.pointer, pointer.encode())
+    return manifest
+
+
+def _sha1(path: Path) -> str:
+    return hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
