@@ -15,6 +15,11 @@ from pathlib import Path
 from . import actors, settings
 
 _POLL_S = 0.05
+#: What the driver's `ray.get` raises once the actor it waits for was killed (ray python/ray/exceptions.py, ActorDiedError).
+_RUNNER_DIED = (
+    "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: TaskRunner\n"
+    "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR"
+)
 #: Whose files the log monitor shows, and under which name.
 _ACTORS = {"runner": "TaskRunner", "worker": "WorkerDict", "raylet": "raylet"}
 
@@ -44,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         words = ", ".join(repr(word) for word in arguments)
         sys.stderr.write(
             f"Error executing job with overrides: [{words}]\nTraceback (most recent call last):\n"
-            f"{shown.last_error or 'ray.exceptions.RayTaskError: ray::TaskRunner.run()'}\n"
+            f"{_RUNNER_DIED if code < 0 else shown.last_error or 'ray.exceptions.RayTaskError: ray::TaskRunner.run()'}\n"
         )
         sys.stderr.flush()
     shown.show()  # what an actor wrote last reaches us after our own traceback
@@ -57,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _wait(raylet: subprocess.Popen[bytes], shown: _LogMonitor) -> int:
-    """The runner's exit code; 1 where the raylet itself has ended."""
+    """The runner's exit code, below 0 where a signal ended it; 1 where the raylet itself has ended."""
     output = raylet.stdout
     while output is not None:
         ready, _, _ = select.select([output], [], [], _POLL_S)
