@@ -8,7 +8,7 @@ the screen, the other's is followed in the same process by what feeds a log view
 
 * first paint: from the start of the program to its first screen, next to a minimal Textual app's, turn about
 * keys: from pressing a key to its answer on the screen, on an idle log and then for `minutes` on the growing one, the same keys
-* memory: what the console holds resident, from the middle to the end of that
+* memory: the most that the console holds resident, around the middle of that and at its end
 * painted: bytes a second to the terminal with the log's end on the whole screen, in remote mode, worst second
 * lines: the SHA-256 of all that was written and of all that is read back over SSH, and lines by their number through the pod's index
 """
@@ -251,13 +251,13 @@ class Answers:
         return statistics.quantiles(self.waits, n=20)[-1]
 
     def as_dict(self) -> dict[str, Any]:
-        slowest = max(self.by_key, key=lambda key: statistics.median(self.by_key[key]))
+        slowest = sorted(self.by_key, key=lambda key: statistics.median(self.by_key[key]), reverse=True)[:5]
         return {
             "keys": len(self.waits),
             "p50_ms": round(1000 * statistics.median(self.waits), 1),
             "p95_ms": round(1000 * self.p95, 1),
             "max_ms": round(1000 * max(self.waits), 1),
-            "slowest_key": {slowest: round(1000 * statistics.median(self.by_key[slowest]), 1)},
+            "slowest_keys": {key: round(1000 * statistics.median(self.by_key[key]), 1) for key in slowest},
         }
 
 
@@ -331,10 +331,11 @@ class Memory:
             pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
             self.samples.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
-    def as_dict(self) -> dict[str, float]:
-        """The second half's begin and end, a tenth of all each: one sample may fall between two of the garbage collector's visits."""
-        tenth, half = max(1, len(self.samples) // 10), len(self.samples) // 2
-        middle, end = statistics.median(self.samples[half : half + tenth]), statistics.median(self.samples[-tenth:])
+    def as_dict(self) -> dict[str, Any]:
+        """The peaks of a fifth of all each, before the middle and at the end: each jump to the end of a log empties its window, which fills
+        again within seconds, so that one look says more about the keys just pressed (80 MB up or down) than about what is kept."""
+        fifth, half = max(1, len(self.samples) // 5), len(self.samples) // 2
+        middle, end = max(self.samples[half - fifth : half + 1]), max(self.samples[-fifth:])
         return {"half_mb": round(middle, 1), "end_mb": round(end, 1), "grown_mb": round(end - middle, 1)}
 
 
