@@ -70,6 +70,7 @@ class Daemon:
         telemetry = SegmentStream(home.state / "telemetry", TELEMETRY_CAP)
         journal = SegmentStream(home.state / "journal", JOURNAL_CAP, keep_unreleased=True, relief=telemetry.shed)
         self.streams.opens(files.PREFIX, functools.partial(files.open_file, home))
+        self.streams.answer("files", self._list_files)
         self.streams.add("telemetry", telemetry)
         self.streams.add("journal", journal)
         self.book = Book(Journal(journal))
@@ -116,6 +117,11 @@ class Daemon:
             "t": time.time(),
             "m": time.monotonic(),
         }
+
+    def _list_files(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
+        from bs4_agent.streams.listing import Listing  # only for a person who types a path
+
+        return Listing(self.home).ask(op, arguments, stop)
 
     def _preflight(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None) -> dict[str, Any]:
         if self._preflights is None:
@@ -205,7 +211,7 @@ class Daemon:
         from bs4_agent.checkpoints.sync import Syncs
 
         self._syncs = Syncs(self.pod, self.book)
-        self.pod.stores = self._syncs.facts
+        self.pod.stores = self._syncs.told
         self._thread("sync", self._syncs.run)
 
     def _record_crashes(self, record: Mapping[str, Any]) -> None:

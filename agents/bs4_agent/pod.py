@@ -29,7 +29,7 @@ from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, launch_plan, trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follow import RunFollower
-from bs4_agent.runs.launch import launch
+from bs4_agent.runs.launch import composed, launch
 from bs4_agent.runs.model import Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
@@ -68,8 +68,8 @@ class Pod:
         """What fetches checkpoints from a store; the daemon's actions give it."""
         self.blind: Callable[[], list[str]] = list
         """What else cannot be seen here, as phrases for the coverage of verdicts."""
-        self.stores: Callable[[], Sequence[Mapping[str, Any]]] = tuple
-        """How the syncs of this pod's runs fare (ConsoleFacts.sync)."""
+        self.stores: Callable[[], ConsoleFacts | None] = lambda: None
+        """How the syncs of this pod's runs fare, and what the store lists."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
         """`listener(incident)` is called when a playbook's verification has passed."""
@@ -93,7 +93,7 @@ class Pod:
         kills, kill_m = self.collector.oom_kills()
         return Facts(
             time.monotonic(), time.time(), runs, gpus, coverage, disks=disks, shm=shm, oom_kills=kills, oom_kill_m=kill_m,
-            console=ConsoleFacts(sync=rows) if (rows := self.stores()) else None,
+            console=self.stores(),
         )  # fmt: skip
 
     def run_facts(self, run: str) -> RunFacts:
@@ -195,7 +195,8 @@ class Pod:
             sample["pids"] = self._numbering
         open_by = self.table.holders(self.scope.dev, set(snapshot) if thorough else nvml_pids(sample))
         membership = self.runs.membership
-        seen = attribute(sample, snapshot, open_by, membership.owner_of, self.table.monitors(self.scope.dev))
+        inner = self.table.inner(open_by)
+        seen = attribute(sample, snapshot, open_by, membership.owner_of, self.table.monitors(self.scope.dev), inner)
         self._numbering = str(seen["pids"])
         holders = []
         for device in seen["devices"]:
@@ -285,7 +286,7 @@ class Pod:
         return any((read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get("key") == key for number in numbers)
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        return spec.argv or self.runs.trainer(spec).command(spec)
+        return composed(self.runs, spec)[0] if spec.container else spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
         return shlex.join(self.command(spec))
@@ -439,7 +440,8 @@ class Pod:
         """Adopt what was started by hand: all that is found, or the one with launcher `pid`. What was found, as data."""
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
-            run = adopt.adopt(self.runs, candidate, name) if pid in (None, candidate.root.pid) else None
+            asked = pid is not None and pid in (candidate.root.pid, candidate.inner)  # a container's own log calls it by the latter
+            run = adopt.adopt(self.runs, candidate, name) if asked or (pid is None and not candidate.problem) else None
             found.append(
                 {
                     "pid": candidate.root.pid,
@@ -447,6 +449,7 @@ class Pod:
                     "command": " ".join(candidate.cmdline)[:300],
                     "run": run.name if run else candidate.spec.run,
                     "adopted": run is not None,
+                    **({"why": candidate.problem} if candidate.problem else {}),
                 }
             )
         return found

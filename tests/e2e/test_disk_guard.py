@@ -10,20 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.holds import hold
+from bs4_agent.checkpoints.holds import hold, holder
 from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
 from bs4_console.core import checkpoints
 from bs4_console.demo import disks, faults
+from bs4_console.demo.b2.faults import Fault
+from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.person import edit_config
 from bs4_console.demo.stage import Stage, staged
+from tests.agent.checkpoints.remote.bench import BUCKET, PREFIX, pointed
 from tests.e2e import journals
 from tests.e2e.killing import kill_agent_at
+from tests.e2e.lost_pods import give_key
 
 pytestmark = pytest.mark.beside
 
@@ -34,6 +40,8 @@ STEP_S = 0.15
 PATIENCE_S = 60.0
 #: New checkpoints during one upload.
 SLOWER = 5
+#: And uploads during the run, at least.
+UPLOADS = 5
 
 
 class Gate:
@@ -148,17 +156,43 @@ class Disk:
                     await self._send(newest)
 
     async def _send(self, step: int) -> None:
-        before = self._hashes(step)
+        before = self.hashes(step)
         while max(self.whole(), default=0) < step + SLOWER:
             await asyncio.sleep(0.05)
-        if self._hashes(step) != before:
+        if self.hashes(step) != before:
             self.wrong.append(f"step {step} changed or went while it was being uploaded")
         self.uploaded.append(step)
 
-    def _hashes(self, step: int) -> dict[str, str]:
+    def hashes(self, step: int) -> dict[str, str]:
         roots = [self.out / "checkpoints", self.out / "run_default" / "checkpoints", self.out / "run_default" / "broadcasts"]
         files = [path for root in roots for path in (root / f"step_{step}").rglob("*") if path.is_file() and path.name != "NCCL_READY"]
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+class SlowStore:
+    """A bucket over real HTTP: each upload stands still before its last but smallest files until SLOWER new checkpoints are there, and
+    what it reads must lie there untouched all the while."""
+
+    def __init__(self, server: B2Server, disk: Disk, home: Path) -> None:
+        self._disk, self._home = disk, Home(home / ".bs4")
+        self.held: list[int] = []
+        self.given_up = 0
+        self.over = threading.Event()
+        server.bucket(BUCKET)
+        server.faults.add(Fault("stop", call="b2_upload_file", name="trainer/.metadata", times=None, on=self._stand))
+
+    def _stand(self) -> None:
+        begun = self._disk.whole()
+        [step] = [step for step in begun if holder(self._home, "demo", step)]
+        before, deadline = self._disk.hashes(step), time.monotonic() + PATIENCE_S
+        while max(self._disk.whole()) < max(begun) + SLOWER and not self.over.is_set():
+            if time.monotonic() > deadline:
+                self.given_up += 1
+                break
+            time.sleep(0.05)
+        if not self.over.is_set() and self._disk.hashes(step) != before:
+            self._disk.wrong.append(f"step {step} changed or went while it was being uploaded")
+        self.held.append(step)
 
 
 @contextlib.asynccontextmanager
@@ -182,31 +216,44 @@ def alive(stage: Stage) -> bool:
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(bool(disks.needs_mounts()), reason=disks.needs_mounts())
 async def test_a_run_outlives_its_disk(tmp_path: Path) -> None:
-    heavy = {"BS4_MINIATURE_CHECKPOINT_BYTES": str(SAVED_BYTES)}
-    async with staged("prime-rl-2026-01", step_seconds=STEP_S, env=heavy) as stage:
-        out = await asyncio.to_thread(disks.give_own_disk, stage, stage.pod.output_dir, DISK_MIB)
-        disk = Disk(out)
-        gate = Gate(disk, stage.pod.api_port)
-        async with gate.open() as port:
-            url = [f"http://127.0.0.1:{port}/v1"]
-            edit_config(stage, {"ckpt.interval": 1, "max_async_level": 0, "orchestrator.client.base_url": url})
-            await stage.launch(wait=False)
-            await stage.must("keep", run="demo", last=2)
-            async with beside(asyncio.create_task(disk.watch()), asyncio.create_task(disk.upload(stage.pod.home))):
-                try:
-                    await stage.until(lambda: alive(stage) and len(disk.saved) >= SAVES, 500, f"checkpoint {SAVES}")
-                except BaseException:
-                    _tell(stage, disk)
-                    raise
-                found = await checkpoints.of_pod(stage.session, "demo")
-                assert faults.find(stage.pod, "rank"), "the trainer is there still"
-        assert disk.wrong == []
-        assert gate.given_up == 0
-        assert len(disk.uploaded) >= SAVES // (SLOWER * 2)
-        assert found["order"]["last"] == 2
-        assert len([one for one in found["checkpoints"] if one["complete"]]) >= 2
-        assert "keep-last 2" in checkpoints.standing(stage.session.state, "demo")
-        _check_journal(stage, tmp_path, 150)
+    with B2Server(tmp_path / "b2") as server:
+        env = {"BS4_MINIATURE_CHECKPOINT_BYTES": str(SAVED_BYTES), "BS4_B2_REALM": server.url}
+        async with staged("prime-rl-2026-01", step_seconds=STEP_S, env=env) as stage:
+            out = await asyncio.to_thread(disks.give_own_disk, stage, stage.pod.output_dir, DISK_MIB)
+            disk = Disk(out)
+            store = SlowStore(server, disk, stage.pod.home)
+            await asyncio.to_thread(give_key, stage.pod, server, write=True, library=True)
+            gate = Gate(disk, stage.pod.api_port)
+            async with gate.open() as port:
+                url = [f"http://127.0.0.1:{port}/v1"]
+                edit_config(stage, {"ckpt.interval": 1, "max_async_level": 0, "orchestrator.client.base_url": url})
+                await stage.launch(wait=False)
+                await stage.must("keep", run="demo", last=2)
+                await stage.must("sync", run="demo", to=f"b2://{BUCKET}/{PREFIX}")
+                async with beside(asyncio.create_task(disk.watch())):
+                    try:
+                        enough = lambda: len(disk.saved) >= SAVES and len(store.held) >= UPLOADS  # noqa: E731
+                        await stage.until(lambda: alive(stage) and enough(), 500, f"checkpoint {SAVES}, {UPLOADS} uploads")
+                    except BaseException:
+                        _tell(stage, disk)
+                        raise
+                    finally:
+                        store.over.set()
+                    found = await checkpoints.of_pod(stage.session, "demo")
+                    assert faults.find(stage.pod, "rank"), "the trainer is there still"
+            assert disk.wrong == []
+            assert (gate.given_up, store.given_up) == (0, 0)
+            # Slower than writing, and yet it comes along.
+            assert len(store.held) <= len(disk.saved) // SLOWER + 1
+            assert store.held == sorted(set(store.held))
+            assert pointed(server) in store.held
+            synced = [r for r in journals.records(stage.pod.home) if r["type"] == "sync"]
+            assert {r["step"] for r in synced if r["event"] == "step-done"} >= set(store.held[:-1])
+            assert [r["detail"] for r in synced if r["event"] == "failed"] == []
+            assert found["order"]["last"] == 2
+            assert len([one for one in found["checkpoints"] if one["complete"]]) >= 2
+            assert "keep-last 2" in checkpoints.standing(stage.session.state, "demo")
+            _check_journal(stage, tmp_path, 150)
 
 
 @pytest.mark.long
@@ -259,7 +306,7 @@ def _check_journal(stage: Stage, scratch: Path, sets: int) -> None:
 
 def _tell(stage: Stage, disk: Disk) -> None:
     """For the report of a failed test."""
-    print("whole", disk.whole(), "uploaded", disk.uploaded[-3:], "saved", len(disk.saved))
+    print("whole", disk.whole(), "uploaded", disk.uploaded[-3:], "saved", len(disk.saved), "wrong", disk.wrong)
     for record in journals.records(stage.pod.home)[-40:]:
         print(str({k: v for k, v in record.items() if k not in ("b", "prev", "plan", "evidence", "coverage", "argv")})[:600])
     print((stage.pod.home / ".bs4" / "agent.log").read_text(errors="replace")[-3000:])

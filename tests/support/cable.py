@@ -21,6 +21,8 @@ class Cable:
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.carried = 0
+        self._speaking = asyncio.Event()
+        self._speaking.set()
 
     async def plug_in(self) -> None:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
@@ -32,9 +34,17 @@ class Cable:
         self._server = None
         for writer in list(self._writers):
             made: socket.socket = writer.get_extra_info("socket")
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            if made.fileno() >= 0:  # its other end may have closed it already
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             writer.transport.abort()
         self._writers.clear()
+
+    def mute(self) -> None:
+        """Connections are still taken, and no word passes in either direction."""
+        self._speaking.clear()
+
+    def speak(self) -> None:
+        self._speaking.set()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.carried += 1
@@ -44,16 +54,16 @@ class Cable:
             writer.close()
             return
         self._writers |= {writer, far_writer}
-        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
         self._writers -= {writer, far_writer}
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self._speaking.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()
 
 
 @contextlib.asynccontextmanager

@@ -8,6 +8,7 @@ from typing import Any
 from bs4_agent.actions.attempts import Attempts
 from bs4_agent.actions.departure import Departure
 from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.merges import Merges
 from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
 from bs4_agent.actions.restorals import Restorals
@@ -36,19 +37,22 @@ class Actions:
         self.orders = Orders(desk, pod, library)
         self.set_ups = SetUpActions(desk, pod)
         self.restorals = Restorals(desk, pod, self.set_ups)
+        self.merges = Merges(desk, pod, self.set_ups)
         pod.restoring = lambda: self.restorals.work.restoring
         attempts, departure = Attempts(desk, pod), Departure(desk, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan, "playbook": self.recoveries.accept, "launch": attempts.launch, "stop": attempts.stop,
             "adopt": attempts.adopt, "mode": self.orders.mode, "keep": self.orders.keep, "sync": self.orders.sync,
             "note": self.orders.note, "setup": self.set_ups.accept, "setup-stop": self.set_ups.stop, "restore": self.restorals.accept,
-            "handover": departure.accept, "release": self._release,
+            "merge": self.merges.accept, "handover": departure.accept, "release": self._release,
         }  # fmt: skip
         #: By the field of a `plan` that says what is to be planned; without any of them it is a playbook.
-        self._plans = {"launch": attempts.plan_launch, "setup": self.set_ups.plan, "restore": self.restorals.plan}
+        self._plans = {
+            "launch": attempts.plan_launch, "setup": self.set_ups.plan, "restore": self.restorals.plan, "merge": self.merges.plan,
+        }  # fmt: skip
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
             "playbook": self.recoveries.resume, "launch": attempts.resume_launch, "stop": attempts.resume_stop,
-            "setup": self.set_ups.resume, "restore": self.restorals.resume,
+            "setup": self.set_ups.resume, "restore": self.restorals.resume, "merge": self.merges.resume,
             "rotate": lambda action: None,  # what a rotation has moved aside the disk guard frees
         }  # fmt: skip
 

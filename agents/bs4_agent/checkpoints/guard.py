@@ -47,6 +47,7 @@ MARGIN = 1.1
 _MOST = 50
 
 _NOT_QUIET = "not yet known to be quiet"
+_NOT_SAVED = "not yet verified in the store"
 
 #: (entries, bytes, newest mtime in ns) of all files and directories of a step.
 _Print = tuple[int, int, int]
@@ -125,7 +126,7 @@ class Guard:
         own = self._own_cleaning(run, look.sets)
         decision = Decision()
         if own is not None:
-            decision = decide(look.sets, order, own, verify, lambda one: self._busy(name, one, pause), emergency=look.emergency)
+            decision = decide(look.sets, order, own, verify, lambda one: self._busy(name, order, one, pause), emergency=look.emergency)
         if decision.refused:
             self._say(name, "refused", f"{decision.refused}. Nothing is freed; look at those checkpoints.")
         trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
@@ -187,8 +188,10 @@ class Guard:
             raise Refused(f"The config of {run.name} cannot be read, so it is not known what its trainer deletes itself; nothing is freed.")
         return OwnCleaning(form.own_keep, sorted(saved), form.own_roots)
 
-    def _busy(self, run: str, one: StepSet, pause: float) -> str:
+    def _busy(self, run: str, order: Order, one: StepSet, pause: float) -> str:
         """Why a step is left alone for now."""
+        if order.synced and one.complete and not self._in_store(run, one):
+            return _NOT_SAVED
         try:
             removal.moves(self._pod.runs, self._pod.runs.get(run), [one])
         except Refused as error:
@@ -197,6 +200,12 @@ class Guard:
             return f"held by {by}"
         quiet = self._quiet_s(run, one)
         return "" if quiet > 0.0 and quiet >= min(pause, LOOK_S) * 0.9 else _NOT_QUIET
+
+    def _in_store(self, run: str, one: StepSet) -> bool:
+        """Whether this very set was verified in the store, and nobody was seen to remove it from there since."""
+        view = self._book.ledger.syncs.get(run)
+        saved = None if view is None else view.done.get(one.step)
+        return saved is not None and one.t <= saved + 1.0
 
     def _observe(self, look: _Look) -> None:
         """Begin to watch the sets that will be let go next, so that they are known to be quiet when their turn comes."""

@@ -15,28 +15,33 @@ LEAST = 2
 @dataclass(frozen=True)
 class Order:
     """`last`: complete sets that stay. `at_least`: how many while the disk cannot take the next one (the same, unless the user said less).
-    `milestones`: steps that are a multiple of it stay too, 0 for none. `who` gave it, as claimed."""
+    `milestones`: steps that are a multiple of it stay too, 0 for none. `synced`: a complete set goes only when it was verified in the
+    store. `who` gave it, as claimed."""
 
     last: int
     at_least: int
     milestones: int = 0
     who: str = ""
+    synced: bool = False
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Order | None:
         """The order in a journal record, None for one that was taken back."""
         if record is None or record.get("last") is None:
             return None
-        return cls(int(record["last"]), int(record["at_least"]), int(record.get("milestones") or 0), str(record.get("who", "")))
+        return cls(
+            int(record["last"]), int(record["at_least"]), int(record.get("milestones") or 0), str(record.get("who", "")),
+            bool(record.get("synced")),
+        )  # fmt: skip
 
     def milestone(self, step: int) -> bool:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
-def asked(body: Mapping[str, Any]) -> dict[str, int | None]:
+def asked(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
     """The fields of an `order` record that an action's body asks for; BadRequest says what is wrong with it."""
     if body.get("off"):
-        return {"last": None, "at_least": None, "milestones": None}
+        return {"last": None, "at_least": None, "milestones": None, "synced": None}
     last, milestones = body.get("last"), body.get("milestones") or 0
     if type(last) is not int or last < LEAST:
         raise BadRequest(f"keep takes `last`, a number of at least {LEAST}: the two newest complete checkpoints are never freed.")
@@ -45,4 +50,7 @@ def asked(body: Mapping[str, Any]) -> dict[str, int | None]:
     least = body.get("at_least", last)
     if type(least) is not int or not LEAST <= least <= last:
         raise BadRequest(f"`at_least` is a number from {LEAST} to `last` ({last}).")
-    return {"last": last, "at_least": least, "milestones": milestones}
+    synced = body.get("synced") or False
+    if not isinstance(synced, bool):
+        raise BadRequest("`synced` is true or false: whether what goes must lie verified in the store.")
+    return {"last": last, "at_least": least, "milestones": milestones, "synced": synced}

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from bs4_agent import containers
+
 
 def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
     """Directory -> a pid of `processes` that has something below it open or mapped; directories that nobody uses are left out.
@@ -14,15 +16,28 @@ def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict
     Weights are mapped with their descriptor closed, so both are looked at. Costs some milliseconds a hundred processes: for the moment
     before something is moved, not for every look. Processes of other users hide both.
     """
-    wanted = {f"{directory}/": directory for directory in directories}
     found: dict[Path, int] = {}
     for pid in processes:
-        if pid == os.getpid() or not wanted:
+        if pid == os.getpid() or not directories:
             continue
+        wanted = _called(pid, directories)
         used = _open_below(pid, wanted) | _mapped_below(pid, wanted)
         for prefix in used:
             found.setdefault(wanted[prefix], pid)
     return found
+
+
+def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
+    """The directories by the names that the kernel tells of a process's files: ours, and in a container the container's."""
+    wanted = {f"{directory}/": directory for directory in directories}
+    try:
+        view = containers.View.of(pid)
+    except containers.HiddenFiles:
+        view = None  # it hides its open files too
+    for directory in directories if view is not None else ():
+        if view is not None and (there := view.inside(directory)) is not None:
+            wanted[f"{there}/"] = directory
+    return wanted
 
 
 def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:

@@ -92,7 +92,14 @@ def report(
         "loose": {"steps": len(loose), "bytes": sum(one.bytes for one in loose)},
         "disk": usage,
         "forecast": seen.as_dict(),
-        "order": None if order is None else {"last": order.last, "at_least": order.at_least, "milestones": order.milestones},
+        "order": None
+        if order is None
+        else {
+            "last": order.last,
+            "at_least": order.at_least,
+            "milestones": order.milestones,
+            "synced": order.synced,
+        },
         "trainer_keeps": form.own_keep,
         "config": _config(spec, layout),
     }

@@ -18,9 +18,10 @@ from typing import Any
 from bs4_agent.checkpoints import restore_fetch, restore_place
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.remote.layout import Place
-from bs4_agent.checkpoints.restore_fetch import VERIFIED
+from bs4_agent.checkpoints.restore_fetch import VERIFIED, Target
 from bs4_agent.checkpoints.restore_place import Placement
 from bs4_agent.checkpoints.restore_source import Found, RemoteSet
+from bs4_agent.checkpoints.tracking import with_tracking
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_agent.ids import ulid
 from bs4_agent.paths import Home, safe_name
@@ -28,7 +29,7 @@ from bs4_agent.runs import launching, trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.registry import Runs
 from bs4_agent.setup.jobs import Jobs
-from bs4_agent.trainers import launcher, registry, settings
+from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
 #: Seconds for a listing of a whole run: B2 lists 10,000 names a call.
@@ -118,7 +119,7 @@ class Restoring:
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a restore of `body` would bring, as data: `playbooks.world.World.remote_step`."""
         prepared = self.find(Asked.read(body))
-        aside = [] if self.placed(prepared) else [str(path) for path in restore_place.clashing(prepared.where)]
+        aside = [] if self.here(prepared) else [str(path) for path in restore_place.clashing(prepared.where)]
         return {
             "step": prepared.found.step, "identity": prepared.found.identity, "asked": prepared.asked.body(), "aside": aside,
             "finals": [str(one.final) for one in prepared.where.directories], "bytes": prepared.found.bytes,
@@ -127,8 +128,7 @@ class Restoring:
 
     def missing(self, prepared: Prepared) -> tuple[int, int]:
         """(bytes that would be fetched, bytes that are free there)."""
-        where = prepared.where
-        return restore_fetch.missing_bytes(where.targets), restore_fetch.free_bytes(where.staging)
+        return restore_fetch.missing_bytes(self._wanted(prepared)), restore_fetch.free_bytes(prepared.where.staging)
 
     def refuse_full(self, prepared: Prepared) -> None:
         """Before anything is fetched, by sizes."""
@@ -140,11 +140,19 @@ class Restoring:
             )
 
     def fetched(self, prepared: Prepared) -> bool:
-        """Whether all of it lies verified in the staging directory or in its place."""
-        record = read_json(prepared.where.staging / VERIFIED)
-        if record is None or record.get("identity") != prepared.found.identity:
+        """Whether all of it that is wanted lies verified in the staging directory or in its place."""
+        staging = prepared.where.staging
+        record = read_json(staging / VERIFIED)
+        if record is None or record.get("identity") != prepared.found.identity or restore_fetch.unchanged(staging, record):
             return False
-        return not restore_fetch.unchanged(prepared.where.staging, record)
+        wanted = self._wanted(prepared)
+        if not all(target.staged.exists() or restore_fetch.sized(target.present, target.file) for target in wanted):
+            return False  # what was verified has gone since
+        return {str(target.staged.relative_to(staging)) for target in wanted} <= set(record["files"])
+
+    def _wanted(self, prepared: Prepared) -> Sequence[Target]:
+        """What has to come: of a step that is whole here only what lies beside it."""
+        return prepared.where.extra if self.here(prepared) else prepared.where.targets
 
     def fetch(self, prepared: Prepared, key: str, say: Say) -> str:
         """Everything that is missing, verified, into the staging directory. The store's errors; StepFailed."""
@@ -154,7 +162,7 @@ class Restoring:
         request = self._notes(prepared.asked.run) / f"{found.identity}.fetch.json"
         targets = [
             [one.file.path, one.file.name, one.file.size, one.file.sha1, one.file.sha256, str(one.staged),
-             None if one.present is None else str(one.present)] for one in where.targets
+             None if one.present is None else str(one.present)] for one in self._wanted(prepared)
         ]  # fmt: skip
         order = {"from": str(prepared.asked.source), "identity": found.identity, "staging": str(where.staging), "targets": targets}
         write_json(request, order)
@@ -174,10 +182,14 @@ class Restoring:
                 return f"{len(targets)} files verified, {got / 1e9:.2f} GB of {found.bytes / 1e9:.2f} GB had to be fetched"
         raise AssertionError("the last try returns or raises")
 
-    def placed(self, prepared: Prepared) -> bool:
+    def here(self, prepared: Prepared) -> bool:
         """Whether the step is whole where the trainer looks, and nothing of it waits in the staging directory."""
-        here = restore_place.local(self._runs.trainer(prepared.spec), prepared.spec, prepared.found.step)
-        return here is not None and not any(one.staged.exists() for one in prepared.where.directories)
+        found = restore_place.local(self._runs.trainer(prepared.spec), prepared.spec, prepared.found.step)
+        return found is not None and not any(one.staged.exists() for one in prepared.where.directories)
+
+    def placed(self, prepared: Prepared) -> bool:
+        """The same, and the config that a launch continues it with is beside it."""
+        return self.here(prepared) and restore_place.beside(prepared.where)
 
     def put(self, prepared: Prepared, key: str) -> str:
         """Into its place. PlanChanged, Refused; StepFailed when it is not whole there afterwards."""
@@ -193,9 +205,10 @@ class Restoring:
         if restore_place.in_the_way(where) and restore_place.local(trainer, spec, step) is not None:
             raise PlanChanged(f"Step {step} of {spec.run} is complete here by now, and is left as it is; launch with --resume {step}.")
         self.enrol(prepared)
-        done = restore_place.put(where, lambda path: trash.trash(self._runs, spec.run, path, stamp_as=key, everything=True))
+        # First the config: from the last rename on the step counts as complete, and whoever resumes it needs all of it.
         restore_place.put_beside(where)
-        if restore_place.local(trainer, spec, step) is None:
+        done = restore_place.put(where, lambda path: trash.trash(self._runs, spec.run, path, stamp_as=key, everything=True))
+        if not self.placed(prepared):
             raise StepFailed(
                 f"Step {step} was put in its place and is not complete there; `bs4-console checkpoints list` says what it lacks. "
                 "Restore an older one with --step."
@@ -277,19 +290,6 @@ class Restoring:
         place = self._home.root / "restore" / safe_name(run, "run")
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return place
-
-
-def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
-    """The spec with the run's ids at W&B, in the form of its generation; what its config says stands."""
-    if spec.trainer == launcher.CURRENT:
-        given = wandb.get("trainer") or wandb.get("orchestrator")
-        return dataclasses.replace(spec, env={**spec.env, "PRL_RUN_ID": given}) if given else spec
-    current = settings.of(spec, watching=True)
-    words = list(spec.overrides)
-    for side in ("trainer", "orchestrator"):
-        if wandb.get(side) and current.get(f"{side}.wandb.id") is None:
-            words += [f"--{side}.wandb.id", wandb[side]]
-    return dataclasses.replace(spec, overrides=tuple(words))
 
 
 def _with(environment: Mapping[str, str]) -> dict[str, str]:

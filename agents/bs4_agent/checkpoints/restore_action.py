@@ -69,13 +69,11 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
     prepared = restoring.find(asked)
     step, spec = prepared.found.step, prepared.spec
     trainer = runs.trainer(spec)
-    here = restoring.placed(prepared)
+    here = restoring.here(prepared)
     missing, free = restoring.missing(prepared)
-    if here:
-        missing = 0
-    else:
-        restoring.refuse_full(prepared)
-    notes = [f"Step {step} is complete here already, so nothing is fetched and nothing is moved."] if here else []
+    restoring.refuse_full(prepared)
+    fetched = "only its config is fetched" if missing else "nothing is fetched"
+    notes = [f"Step {step} is complete here already, so {fetched} and nothing is moved."] if here else []
     if newer := restore_place.above(trainer, spec, step):
         notes.append(f"Step {newer[-1]} is complete here and newer: a launch resumes that one unless it is given --resume {step}.")
     launch = {

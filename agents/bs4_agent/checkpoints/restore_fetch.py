@@ -24,7 +24,7 @@ MARGIN = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Target:
-    """One file: where it is staged, and where it may lie already (`present`), from an earlier restore or a torn step."""
+    """One file: where it is staged, and where it belongs and may lie already (`present`), from an earlier restore or a torn step."""
 
     file: RemoteFile
     staged: Path
@@ -86,7 +86,7 @@ def unchanged(staging: Path, record: Mapping[str, object]) -> str:
 
 def missing_bytes(targets: Iterable[Target]) -> int:
     """What a fetch would have to bring, by sizes alone: nothing is read."""
-    return sum(target.file.size for target in targets if not (_sized(target.staged, target.file) or _sized(target.present, target.file)))
+    return sum(target.file.size for target in targets if not (sized(target.staged, target.file) or sized(target.present, target.file)))
 
 
 def free_bytes(staging: Path) -> int:
@@ -107,11 +107,11 @@ def _refuse_full(staging: Path, needed: int) -> None:
 
 def _there(target: Target) -> bool:
     """In the staging directory with the right content; a file that lies elsewhere on this disk with the right content is linked there."""
-    if _sized(target.staged, target.file) and _same(target.staged, target.file):
+    if sized(target.staged, target.file) and _same(target.staged, target.file):
         return True
     target.staged.unlink(missing_ok=True)
     target.staged.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if target.present is None or not _sized(target.present, target.file) or not _same(target.present, target.file):
+    if target.present is None or not sized(target.present, target.file) or not _same(target.present, target.file):
         return False
     try:
         os.link(target.present, target.staged)
@@ -120,7 +120,8 @@ def _there(target: Target) -> bool:
     return True
 
 
-def _sized(path: Path | None, file: RemoteFile) -> bool:
+def sized(path: Path | None, file: RemoteFile) -> bool:
+    """Whether a file of this size is there, and no link."""
     try:
         return path is not None and not path.is_symlink() and path.stat().st_size == file.size
     except OSError:

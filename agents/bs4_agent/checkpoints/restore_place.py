@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from bs4_agent.checkpoints.restore_fetch import Target
+from bs4_agent.checkpoints.restore_fetch import Target, sized
 from bs4_agent.checkpoints.restore_source import RemoteSet
 from bs4_agent.checkpoints.sets import StepSet, step_sets, verify
 from bs4_agent.errors import PlanChanged, Refused
@@ -18,6 +18,8 @@ from bs4_agent.trainers.base import LaunchSpec, Trainer
 
 #: Optional parts go first and the trainer's own last: while any of it is missing nobody can take the step for whole.
 _ORDER = ("weights", "broadcast", "orchestrator", "trainer")
+#: Below the staging directory: what belongs to no part.
+_BESIDE = "beside"
 
 
 @dataclass(frozen=True)
@@ -39,21 +41,24 @@ class Placement:
     beside: Path
     config: Path | None
 
+    @property
+    def extra(self) -> Sequence[Target]:
+        """Those of `targets` that go to `beside`."""
+        return [target for target in self.targets if self.staging / _BESIDE in target.staged.parents]
+
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
     """Where everything of `found` goes. Refused when a part has no place under this generation, or lies on another filesystem."""
-    base = storage(spec.output_dir, spec.run)
-    staging = base / "restore" / f"step_{found.step}-{found.identity[:12]}"
+    base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
+    staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
     places = _places(trainer, spec)
     roots: dict[Path, Path] = {}
     targets = []
     for file in found.files:
-        if file.path == found.config:
-            targets.append(Target(file, staging / "beside" / Path(file.path).name))
-            continue
         part, inside = _part_of(found, file.path)
-        if part is None:
-            targets.append(Target(file, staging / "beside" / file.path))
+        if part is None or file.path == found.config:
+            below = Path(Path(file.path).name if file.path == found.config else file.path)
+            targets.append(Target(file, staging / _BESIDE / below, beside / below))
             continue
         if part not in places:
             raise Refused(
@@ -65,8 +70,6 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
         below = Path(f"step_{found.step}", *PurePosixPath(sub).parts, *inside.parts)
         targets.append(Target(file, tree / below, root / below))
     order = sorted(roots, key=lambda root: max(_turn(part) for part, (where, _) in places.items() if where == root))
-    name = f"step_{found.step}"
-    beside = base / "restored" / name
     config = beside / Path(found.config).name if found.config else None
     return Placement(staging, [Directory(roots[root] / name, root / name) for root in order], targets, beside, config)
 
@@ -107,13 +110,16 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
 
 def put_beside(where: Placement) -> None:
     """The config, and what else belongs to no part, beside the run's trash and archive: a person's own config is never touched."""
-    staged = where.staging / "beside"
-    for target in where.targets:
-        if staged in target.staged.parents and target.staged.exists():
-            final = where.beside / target.staged.relative_to(staged)
-            final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.replace(target.staged, final)
-            sync_directory(final.parent)
+    for target in where.extra:
+        if target.present is not None and target.staged.exists():
+            target.present.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.replace(target.staged, target.present)
+            sync_directory(target.present.parent)
+
+
+def beside(where: Placement) -> bool:
+    """Whether all of that is there, by sizes."""
+    return all(sized(target.present, target.file) for target in where.extra)
 
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:

@@ -21,6 +21,7 @@ from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import AgentError, SpoolFull
 from bs4_agent.pod import Pod
 from bs4_agent.runs.model import Run
@@ -34,6 +35,8 @@ BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
 #: Failures in a row, some five minutes, after which the sync counts as dead; and the seconds that an upload may take before it is late.
 DEAD_AFTER, INTERVAL_S = 4, 1800.0
 _NEVER_S = 1e9
+#: Seconds after which the store is listed although nothing new is to be uploaded: somebody else may remove what is there.
+LISTED_S = 3600.0
 #: A worker that has said nothing for so long is ended: b2sdk's own timeouts are 128 s a try.
 SILENT_S = 1800.0
 #: Seconds between two progress records, so that an upload of an hour makes 60.
@@ -99,17 +102,24 @@ class Syncs:
                 text = f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at the disk."
                 self._failed(run, {"error": "disk", "detail": text, "passing": True})
 
+    def told(self) -> ConsoleFacts | None:
+        """What the store and the workers said, for the detectors; None without an order."""
+        syncs = [(run, view) for run, view in list(self._book.ledger.syncs.items()) if view.order.get("to")]
+        remote = [row for run, view in syncs for row in view.remote(run)]
+        return (
+            ConsoleFacts(sync=self.facts(), remote=remote if any(view.listed is not None for _, view in syncs) else None) if syncs else None
+        )
+
     def facts(self) -> list[dict[str, Any]]:
-        """A row a synced run, for the detectors: `run`, `alive` (it is not failing), `pointer`, `interval_s`, `removed`, `detail`."""
+        """A row a synced run: `run`, `alive` (it is not failing), `pointer`, `interval_s`, `removed`, and what `SyncView.told` gives."""
         rows = []
         for run, view in list(self._book.ledger.syncs.items()):
             if view.order.get("to"):
                 failing = view.failures >= DEAD_AFTER
                 # An order for every N steps is behind on purpose, and an upload that moves may take as long as its bandwidth makes it.
                 waits = bool(view.order.get("every")) or view.step is not None
-                failed = view.failed or {}
                 row = {"run": run, "alive": not failing, "pointer": view.pointer, "interval_s": _NEVER_S if waits else INTERVAL_S}
-                rows.append(row | {"removed": list(view.removed), "detail": failed.get("detail", ""), "error": failed.get("error", "")})
+                rows.append(row | view.told())
         return rows
 
     def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
@@ -118,7 +128,8 @@ class Syncs:
         whole = complete_sets(step_sets(trainer, run.spec))
         steps = wanted(whole, order, view, live=run.live)
         others = {key: path for key, path in self._others(run).items() if key not in view.logs}
-        if not steps and not others:
+        unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
+        if not steps and not others and not unseen:
             return
         job = {
             "run": name, "to": order.to, "home": str(self._pod.runs.home.root), "spec": spec_as_dict(run.spec),
@@ -127,7 +138,7 @@ class Syncs:
             "wandb": self._wandb(name), "steps": [one.step for one in steps], "weights": order.weights, "rate": order.rate,
             "point": bool(steps) and (view.pointer is None or steps[0].step > view.pointer or steps[0] is whole[0]),
             "keep_remote": order.keep_remote, "milestones": order.milestones,
-            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]},
+            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]}, "look": bool(steps) or unseen,
         }  # fmt: skip
         self._start(name, order, job)
 
@@ -255,7 +266,23 @@ class _Job:
 
 
 _EVENTS = frozenset(
-    {"started", "manifest", "sending", "progress", "verified", "pointed", "held", "step-done", "pruned", "unpruned", "others"}
+    {
+        "started",
+        "manifest",
+        "sending",
+        "progress",
+        "verified",
+        "pointed",
+        "held",
+        "step-done",
+        "skipped",
+        "vanished",
+        "pruned",
+        "unpruned",
+        "others",
+        "listed",
+        "unlisted",
+    }
 )
 
 

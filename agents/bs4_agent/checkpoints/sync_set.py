@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.checkpoints.sets import StepSet
 from bs4_agent.detect.wandb_files import address
@@ -72,8 +73,8 @@ def local_set(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
-    """W&B's run ids by side, as each side's own log says them. A side that said none (offline, not yet started) is left out."""
-    found = {}
+    """W&B's run ids by side: as each side's own log says them; where it says none (offline, not yet started), as its launch gave them."""
+    found = tracking.given(spec)
     for source in trainer.log_sources(spec):
         if source.source in ("trainer", "orchestrator") and (tracked := address(source.path, source.source)) is not None:
             found[source.source] = tracked.id

@@ -37,6 +37,14 @@ class SyncView:
     """Steps that this pod removed from the store, newest last."""
     held: str = ""
     """Why the pointer was not moved to the newest uploaded step, "" when it was."""
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Steps that the worker would not upload since its last success -> why; `rounds`: how often in a row."""
+    rounds: int = 0
+    vanished: list[int] = field(default_factory=list)
+    """Steps that were taken away under their upload since the last success."""
+    listed: dict[int, Record] | None = None
+    """What the store listed last, step -> what is wrong with it ({} for a whole one); None before the first listing. `listed_t`: when."""
+    listed_t: float = 0.0
 
     def apply(self, record: Record) -> None:
         """Records of unknown events are remembered as the last one, and change nothing."""
@@ -45,12 +53,33 @@ class SyncView:
         if handler is not None:
             handler(record)
 
+    def told(self) -> Record:
+        """Of the row that detectors get: how it failed, what it skipped, what vanished, whether the store was listed."""
+        failed, skipped = self.failed or {}, self.skipped
+        return {
+            "removed": list(self.removed), "detail": failed.get("detail", ""), "error": failed.get("error", ""), "failures": self.failures,
+            "skipped": sorted(skipped), "why": skipped[max(skipped)] if skipped else "", "rounds": self.rounds,
+            "vanished": list(self.vanished), "listed": self.listed is not None,
+        }  # fmt: skip
+
+    def remote(self, run: str) -> list[Record]:
+        """A row a step of the last listing, as ConsoleFacts.remote has them."""
+        return [
+            {
+                "run": run, "prefix": self.place, "step": step, "files": row.get("files"), "local_files": row.get("of"),
+                "missing": row.get("missing", ""), "uploading": step == self.step,
+            }
+            for step, row in (self.listed or {}).items()
+        ]  # fmt: skip
+
     def _ordered(self, record: Record) -> None:
         if record.get("to") and record["to"] != self.place:
             # Another place: nothing of it is known yet.
             self.done, self.pointer, self.pointed_t, self.logs, self.removed = {}, None, None, set(), []
+            self.listed, self.listed_t = None, 0.0
         self.order, self.place = record, str(record.get("to") or self.place)
         self.failed, self.failures, self.held = None, 0, ""
+        self.skipped, self.rounds, self.vanished = {}, 0, []
 
     def _finished(self, record: Record) -> None:
         if self.order.get("once"):
@@ -72,6 +101,9 @@ class SyncView:
             del self.done[step]
         self.uploads += 1
         self.failed, self.failures, self.held = None, 0, record.get("held") or ""
+        self.skipped, self.rounds, self.vanished = {}, 0, []
+        if self.listed is not None:
+            self.listed = {**self.listed, record["step"]: {}}
         if record.get("pointed") and self.pointer != record["step"]:
             self.pointer, self.pointed_t = record["step"], record["t"]
 
@@ -79,6 +111,26 @@ class SyncView:
         self.removed = [*self.removed, *record["steps"]][-_STEPS_KEPT:]
         for step in record["steps"]:
             self.done.pop(step, None)
+        if self.listed is not None:
+            self.listed = {step: row for step, row in self.listed.items() if step not in record["steps"]}
+
+    def _skipped(self, record: Record) -> None:
+        self.skipped, self.rounds = {**self.skipped, record["step"]: str(record["detail"])}, self.rounds + 1
+
+    def _vanished(self, record: Record) -> None:
+        self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
+
+    def _listed(self, record: Record) -> None:
+        """The store's own word: what is not whole there counts as never uploaded, so that it is uploaded again where it is wanted."""
+        whole = set(record["steps"])
+        self.listed = {step: {} for step in record["steps"]} | {row["step"]: row for row in record["torn"]}
+        self.listed_t = record["t"]
+        self.done = {step: t for step, t in self.done.items() if step in whole}
+        if record["pointer"] is not None:
+            self.pointer = record["pointer"]
+
+    def _unlisted(self, record: Record) -> None:
+        self.listed_t = record["t"]
 
     def _others(self, record: Record) -> None:
         self.logs.update(record["names"])

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_agent import containers
 from bs4_agent.detect import wandb_files
 from bs4_agent.detect.surroundings import Adapter, DatasetCache, EnvironmentVersion, ProcessFacts, Surroundings, WandbDirectory
 from bs4_agent.digest import sha256
@@ -103,7 +104,7 @@ def _process(member: Member) -> ProcessFacts:
     except OSError:
         open_files = None
     try:
-        cwd: Path | None = (place / "cwd").readlink()
+        cwd = containers.here(member.identity.pid, (place / "cwd").readlink())
     except OSError:
         cwd = None
     if not member.identity.alive():  # the pid may be somebody else's by now
@@ -172,6 +173,10 @@ def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
     return found
 
 
+#: What names the place of the caches, and where below it they are.
+_DATASETS = {b"HF_DATASETS_CACHE": "", b"HF_HOME": "datasets", b"HOME": ".cache/huggingface/datasets"}
+
+
 def _datasets_root(members: Sequence[Member]) -> Path | None:
     """HF_DATASETS_CACHE or HF_HOME of the run's own processes (a place, not a secret), else the default."""
     for member in members:
@@ -180,12 +185,9 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
         except OSError:
             continue
         values = dict(entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry)
-        if b"HF_DATASETS_CACHE" in values:
-            return Path(os.fsdecode(values[b"HF_DATASETS_CACHE"]))
-        if b"HF_HOME" in values:
-            return Path(os.fsdecode(values[b"HF_HOME"])) / "datasets"
-        if b"HOME" in values:
-            return Path(os.fsdecode(values[b"HOME"])) / ".cache" / "huggingface" / "datasets"
+        for name, below in _DATASETS.items():
+            if name in values:
+                return containers.here(member.identity.pid, Path(os.fsdecode(values[name])) / below)
     return None
 
 

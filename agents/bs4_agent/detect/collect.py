@@ -137,7 +137,7 @@ class Collector:
             rejected=rejected,
             rejected_t=rejected_t,
             logs_kept=around.logs_kept(run, attempt, trainer),
-            logs_found=any(source.path.exists() for source in trainer.log_sources(run.spec)),
+            logs_found=any(places) if (places := [source.path.exists() for source in trainer.log_sources(run.spec)]) else None,
             lineage=lineage,
             lineage_before=before,
         )

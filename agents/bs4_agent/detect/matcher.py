@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.detect.quotes import CALM, WAIT_S, Quotes, opens
+from bs4_agent.detect.quotes import CALM, WAIT_S, Quotes, opens, sample, sample_over, samples
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Back, Moment, Sighting, Track
 from bs4_agent.detect.words import Words
@@ -165,9 +165,14 @@ class Matcher:
         if not blank(line):
             self.last_line = max(number, self.last_line)
         quotes = self._quotes
-        if quotes.held and (line.level or not quotes.may_be(line, number)):
-            quotes.decide(line if line.level else None, self._held)
-        if line.level:
+        over = samples(str(place["source"])) and sample_over(line)
+        if quotes.held and (line.level or over or not quotes.may_be(line, number)):
+            quotes.decide(line if line.level or over else None, self._held)
+        if over:
+            quotes.begin(None, number)
+        elif samples(str(place["source"])) and sample(line):
+            quotes.begin(line, number)
+        elif line.level:
             quotes.header(line, number, str(place["source"]))
         elif opens(line):
             quotes.open()
@@ -191,6 +196,10 @@ class Matcher:
             self._quotes.header(line, number, source)
         if opened:
             self._quotes.open()
+
+    def sample_above(self, line: LogLine | None, number: int) -> None:
+        """As `header_above`: the nearest part of a printed sample above the next line to be fed; None: its end."""
+        self._quotes.begin(line, number)
 
     def _held(self, level: str, logger: str, number: int, text: str, place: Mapping[str, Any], back: Back | None, date: Any) -> None:
         self._one(text, level, logger, number, place, back, date)

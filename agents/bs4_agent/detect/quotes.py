@@ -10,6 +10,9 @@ tool's answer. From such a line on it is the same. What cannot be told: a bare t
 of the program that dies while the others go on (`Exception in thread`, `Task exception was never retrieved`) looks exactly like that, so it
 is believed.
 
+verl's reward managers print a sample of every batch part by part, without any header: "[prompt] ...", "[response] ...", and at last what
+was right and the score. What stands between the first and the last of these counts for nothing; where the last never comes, as above.
+
 JSON logs need none of this: a record is a line there.
 """
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bs4_agent.trainers.base import LogLine
@@ -37,6 +40,11 @@ _MARKS = r"```|<\|(?:im_start|im_end|start_header_id|eot_id|user|assistant|syste
 _MARKED = re.compile(_MARKS)
 #: A header-less line that begins somebody's words.
 _OPENS = re.compile(rf" {{0,8}}(?:{_MARKS}|~~~|(?:User|Assistant|Human|System|Tool|Observation):(?:\s|$))")
+_SAMPLE = re.compile(r"\[(?:prompt|response)\] ")
+_SAMPLE_OVER = re.compile(r"\[(?:ground_truth|score|reward)\] ")
+#: Logs that samples stand in, and what their parts look like in a file.
+_SAMPLERS = ("trainer", "launcher")
+SAMPLE_PARTS = re.compile(rb"\[(?:prompt|response|ground_truth|score|reward)\] ")
 #: Of a record that goes on for longer the rest is taken for what it looks like.
 MOST_LINES = 200
 #: Seconds that a live log is waited for.
@@ -70,6 +78,11 @@ class Quotes:
         """A line below the header begins somebody's words."""
         self.announced = self.announced or self.record
 
+    def begin(self, line: LogLine | None, number: int) -> None:
+        """A part of a printed sample begins; None: it is over."""
+        self.announced = None if line is None else replace(line, level="INFO")
+        self.line = self.line if line is None else number
+
     def may_be(self, line: LogLine, number: int) -> bool:
         """Whether a line may be a part of what was announced. One that names its own writer is that writer's."""
         return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
@@ -79,9 +92,10 @@ class Quotes:
         self.held.append((number, *more))
 
     def decide(self, line: LogLine | None, take: Callable[..., None]) -> None:
-        """The next header came (None: none came, and it was long enough): `take(level, logger, *held)` for each line that waited."""
+        """The next header or the end of a sample came (None: none came, and it was long enough): `take(level, logger, *held)` for each line
+        that waited."""
         record = self.announced
-        quoted = record is not None and line is not None and line.level in _GOES_ON
+        quoted = record is not None and line is not None and (line.level in _GOES_ON or sample_over(line))
         held, self.held = self.held, []
         for item in held:
             take(record.level if quoted and record else "", record.logger if quoted and record else "", *item)
@@ -95,6 +109,21 @@ def opens(line: LogLine) -> bool:
 def headless(line: LogLine) -> bool:
     """Whether nothing in a line says who wrote it, or when."""
     return not line.level and line.rank is None and line.clock is None and line.timestamp is None and not line.logger
+
+
+def sample(line: LogLine) -> bool:
+    """Whether a line begins a part of a printed sample that may hold anything."""
+    return headless(line) and _SAMPLE.match(line.text) is not None
+
+
+def sample_over(line: LogLine) -> bool:
+    """Whether a line is one of the parts that a printed sample ends with."""
+    return headless(line) and _SAMPLE_OVER.match(line.text) is not None
+
+
+def samples(source: str) -> bool:
+    """Whether samples are printed in this log."""
+    return source.startswith(_SAMPLERS)
 
 
 def asks(source: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
-from bs4_agent.detect.quotes import MOST_LINES, asks, headless, opens
+from bs4_agent.detect.quotes import MOST_LINES, SAMPLE_PARTS, asks, headless, opens, sample, sample_over, samples
 from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.detect.words import Words
@@ -247,6 +247,8 @@ class Reader:
         if self._sieve is None or self._matcher.doubting or self._matcher.wants(line):
             if self._sieve is not None and asks(self._log.source) and headless(line) and not self._matcher.doubting:
                 self._header_above(place["line"])
+            elif self._sieve is not None and samples(self._log.source) and headless(line) and not self._matcher.doubting:
+                self._sample_above(place["line"])
             self._matcher.feed(line, place, self._back, None if dated(line) else date_above)
         if len(self._rare) >= _EVENTS_KEPT or (self._eventful.search(raw) is None and b"\x1b" not in raw):
             return
@@ -272,6 +274,21 @@ class Reader:
                 if told or line.level:
                     self._walked = number
                     self._matcher.header_above(line if line.level else None, place, self._log.source, opened=opened)
+                    return
+
+    def _sample_above(self, number: int) -> None:
+        """Tell the matcher the nearest part of a printed sample above line `number` (1-based), unless it was told."""
+        first, last = max(1, number - MOST_LINES, self._walked + 1), number - 1
+        self._walked = last
+        for block in reversed(self._kept):
+            lowest, highest = max(0, first - block.line - 1), min(last - block.line, block.lines.count()) - 1
+            if lowest > highest or not block.lines.any(SAMPLE_PARTS.search, lowest, highest):
+                continue
+            for index in range(highest, lowest - 1, -1):
+                raw = block.lines.at(index)[1]
+                line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
+                if line is not None and (sample(line) or sample_over(line)):
+                    self._matcher.sample_above(line if sample(line) else None, block.line + index + 1)
                     return
 
     def _place(self, offset: int, number: int) -> dict[str, Any]:

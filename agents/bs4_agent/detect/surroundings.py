@@ -151,8 +151,9 @@ class ConsoleFacts:
     `instances`: the provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`, `offers`, `text`.
     `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`, `label` (asked for), `instance`, `instance_label`.
     `recoveries`: `t`, `run`, `instance`, `step_before`, `step_after`.
-    `remote`: the object store: `run`, `prefix`, `step`, `files`, `local_files`, `bytes`, `uploading`.
-    `sync`: `run`, `alive`, `owners` (daemons), `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `pointer`, `interval_s`.
+    `remote`: the object store: `run`, `prefix`, `step`, `files`, `local_files`, `bytes`, `missing` (as a phrase), `uploading`.
+    `sync`: `run`, `alive`, `owners` (daemons), `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `why` (it skips), `pointer`,
+    `interval_s`, `error`, `detail`, `failures` (in a row), `listed` (whether `remote` is of this run too).
     `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`, `last_step`, `updated_t`, `state`.
     """
 

@@ -14,10 +14,13 @@ from typing import Any
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
-from bs4_agent.preflight import look, schema, stack
-from bs4_agent.probes import services
+from bs4_agent.preflight import host, look, schema, stack
+from bs4_agent.probes import classes, services
 from bs4_agent.runs.variables import standing
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import BadConfig, load_toml
+from bs4_agent.trainers.verl import VERL
 
 #: Seconds for which one answer waits for the parts that are still under way.
 SLICE_S = 2.0
@@ -43,7 +46,7 @@ class Preflights:
         """* `clock` -> `t`, wall seconds.
         * `config`: `config`, `cwd` -> `files` [[path, text]], the named file first, then those that it includes.
         * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...} or {"unknown": why}}, `waiting` [part],
-          `next` (the same question again, or None). Parts: pod, run, schema, stack, services.
+          `next` (the same question again, or None). Parts: pod, run, schema, stack, services; of the pod alone for verl also host.
         * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as `look`, with the part schema alone: what
           the trainer's own classes say of a config that lies elsewhere.
         """
@@ -85,14 +88,19 @@ class Preflights:
         question = {"urls": dict(urls), "b2_file": str(home.credentials / "b2.json")}
         if spec is None:
             parts["stack"] = lambda: stack.look(cwd, [], more)
+            if body.get("trainer") == VERL:
+                python = host.interpreter(cwd, more)
+                parts["stack"] = lambda: stack.look(cwd, host.MODULES, more, python)
+                parts["host"] = lambda: host.look(cwd, python, more)
             parts["services"] = lambda: services.probe(question, environment=more)
             return parts
+        planned = spec
         known = _Once(lambda: look.at_run(self._pod, self._library, body, environment))
         parts["run"] = known
-        parts["stack"] = lambda: stack.look(cwd, known()["modules"], more)
+        parts["stack"] = lambda: _stack(planned, known(), more)
         parts["services"] = lambda: services.probe({**question, "model": _local_or_id(cwd, str(known()["model"]))}, environment=more)
-        planned = spec
-        parts["schema"] = lambda: schema.of_launch(planned, more)
+        if planned.trainer in classes.CLASSES:
+            parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
 
     def _schema(self, body: Mapping[str, Any]) -> dict[str, Part]:
@@ -175,6 +183,14 @@ class _Once:
             if self._result is None:
                 self._result = self._work()
             return self._result
+
+
+def _stack(planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, Any]:
+    """The environment that the start will have: its checkout's, or the one that the trainer itself names."""
+    if planned.container:
+        return {"unknown": f"It is that of container {planned.container}, which is not looked into from the host."}
+    environment = {**more, **registry.get(planned.trainer).environment(planned)}
+    return stack.look(planned.cwd, known["modules"], environment, known.get("python"))
 
 
 def _local_or_id(cwd: Path, model: str) -> str:

@@ -47,7 +47,8 @@ def at_run(pod: Pod, library: Library, body: Mapping[str, Any], environment: Map
 
     `plan` (what a launch would do) or `refused` {type, message} (why none would be made); `findings` of the detectors; `secret`: the kind
     of key that the options hold, and then no `command`; what checks need of the settings; `checkpoints`, `ports`, `disk`; `cache`: the
-    disk of the hub's cache; `modules` that it will import; `model`.
+    disk of the hub's cache; `modules` that it will import; `model`. Over all of it what the trainer says itself (`Trainer.needs`): also
+    `python`, `engine` (what its rollouts go through), `bytes_each` (of a checkpoint, for each parameter).
     """
     plan, refused = _plan(pod, body)
     spec = launch_plan.spec_in(plan) if plan is not None else spec_for(body)
@@ -58,7 +59,7 @@ def at_run(pod: Pod, library: Library, body: Mapping[str, Any], environment: Map
     config = dict(run.config or {})
     command = next((str(step["command"]) for step in plan["steps"] if step["kind"] == "start"), "") if plan is not None else ""
     secret = secret_in(" ".join(body.get("overrides") or ()))
-    return {
+    found: dict[str, Any] = {
         "plan": None if plan is None else {key: plan[key] for key in ("resume", "why", "notes", "moves")},
         "refused": refused,
         "command": "" if secret else command,
@@ -77,6 +78,7 @@ def at_run(pod: Pod, library: Library, body: Mapping[str, Any], environment: Map
         "disk": disk_usage(run.layout.output_dir),
         "cache": disk_usage(Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")),
     }  # fmt: skip
+    return {**found, **trainer.needs(spec)}
 
 
 def spec_for(body: Mapping[str, Any]) -> LaunchSpec:

@@ -42,7 +42,9 @@ def revision(python: Path) -> str:
     """A digest of what is installed: names and times of the entries of site-packages, and of the environment's own description."""
     root = python.parent.parent
     parts = [str(python)]
-    for directory in sorted((root / "lib").glob("python3*/site-packages")):
+    # A distribution's own interpreter keeps what pip installs elsewhere.
+    libraries = [root / "lib", *([Path("/usr/local/lib")] if root == Path("/usr") else [])]
+    for directory in sorted(path for library in libraries for path in library.glob("python3*/*-packages")):
         with os.scandir(directory) as entries:
             parts += sorted(f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries)
     try:
@@ -52,13 +54,14 @@ def revision(python: Path) -> str:
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | None = None, interpreter: str | None = None) -> dict[str, Any]:
     """`{"python", "revision", "versions": {...}, "imports": {module: error or null}}`; `python` null where there is no environment.
 
     `modules` are those that the run will import; `flash_attn` is added where it is installed. `environment`: what a launch gets besides
-    ours. StepFailed, OSError as the probes give them.
+    ours. `interpreter`: the one that the trainer is started with, where that is none of `uv run`. StepFailed, OSError as the probes give
+    them.
     """
-    python = python_of(cwd)
+    python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
         return {"python": None, "revision": "", "versions": {}, "imports": {}}
     at = revision(python)
@@ -70,13 +73,15 @@ def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | Non
     now = time.monotonic()
     with _lock:
         _keep(_versions, at, known)
-        fresh = {m: _imports[at, m][1] for m in wanted if (at, m) in _imports and now - _imports[at, m][0] < IMPORT_KEPT_S}
+        # A checkout is imported from where it lies, whatever is installed.
+        where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
+        fresh = {m: _imports[where, m][1] for m in wanted if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S}
     if left := [module for module in wanted if module not in fresh]:
         asked = imports.probe(str(python), left, IMPORT_S, str(cwd), environment)
         with _lock:
             for module, problem in asked.items():
                 if problem is None:  # a failure is looked at anew: somebody is about to mend it
-                    _keep(_imports, (at, module), (now, problem))
+                    _keep(_imports, (where, module), (now, problem))
         fresh.update(asked)
     return {"python": str(python), "revision": at[:16], "versions": known, "imports": fresh}
 

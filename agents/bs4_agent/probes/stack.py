@@ -10,13 +10,22 @@ import re
 import sys
 
 # JSON key -> the distribution's name.
-_DISTRIBUTIONS = {"torch": "torch", "vllm": "vllm", "prime_rl": "prime-rl", "verifiers": "verifiers", "flash_attn": "flash-attn"}
+_DISTRIBUTIONS = {
+    "torch": "torch",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "ray": "ray",
+    "prime_rl": "prime-rl",
+    "verl": "verl",
+    "verifiers": "verifiers",
+    "flash_attn": "flash-attn",
+}
 
 
 def probe(python: str, timeout: float = 5.0) -> dict[str, str | None]:
     """Versions in the environment of the interpreter `python`; StepFailed when that does not answer within `timeout` seconds.
 
-    `{"python", "torch", "vllm", "prime_rl", "verifiers", "flash_attn", "cuda"}`, null for what is not installed.
+    `{"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn", "cuda"}`, null for what is not installed.
     """
     import subprocess
 

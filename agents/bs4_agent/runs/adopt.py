@@ -7,27 +7,28 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
+from bs4_agent import containers
 from bs4_agent.clock import stamp
 from bs4_agent.errors import NotApplicable, RunExists
 from bs4_agent.identity import Identity
 from bs4_agent.paths import safe_name
+from bs4_agent.runs import inside
 from bs4_agent.runs.files import write_json
 from bs4_agent.runs.launch import make_attempt
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
-from bs4_agent.trainers import registry
+from bs4_agent.trainers import registry, verl_processes
 from bs4_agent.trainers.base import LaunchSpec
 
 _KEPT = ("CUDA_", "NCCL_", "VLLM_", "HF_HOME", "HF_HUB_OFFLINE", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "VERL_FILE_LOGGER_")
 
 #: What a shim is once it has started its launcher.
 _SHIM = "bs4_agent/runs/reap.py"
+Row = tuple[int, int, Sequence[str], Path]
 #: (pid, parent, cmdline, cwd) of all processes, and how to read one's environment -> (launcher's pid, spec) of each run among them.
-Recognise = Callable[
-    [Sequence["tuple[int, int, Sequence[str], Path]"], "Callable[[int], Mapping[str, str]] | None"], "list[tuple[int, LaunchSpec]]"
-]
+Recognise = Callable[[Sequence[Row], "Callable[[int], Mapping[str, str]] | None"], "list[tuple[int, LaunchSpec]]"]
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,17 @@ class Candidate:
     spec: LaunchSpec
     cmdline: Sequence[str]
     started_t: float
+    inner: int = 0
+    """Its pid in its container, by which logs and pid files there call it; 0 outside of one."""
+    problem: str = ""
+    """Why it cannot be adopted."""
 
 
 def candidates(runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registry.recognise_tree) -> list[Candidate]:
-    """Every launcher of our user that belongs to no run of ours, oldest first. Directories are those of the process, never assumed."""
+    """Every launcher of our user that belongs to no run of ours, oldest first. Directories are those of the process, never assumed; of one
+    in a container they are given as they lie on this side."""
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
+    inside.claim(runs, snapshot)
     visible = [proc for proc in snapshot.values() if not proc.ended and proc.uid == runs.scope.uid]
     table = [(proc.identity.pid, proc.ppid, proc.cmdline, cwd) for proc in visible if (cwd := _cwd(proc)) is not None]
     found = []
@@ -50,16 +57,34 @@ def candidates(runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registr
         root = _with_uv_around(runs, snapshot, snapshot[pid], spec)
         known = runs.membership.knows(snapshot[pid].identity) or runs.membership.knows(root.identity)
         if not known and not _below_a_shim(snapshot, root):
-            found.append(Candidate(root.identity, spec, snapshot[pid].cmdline, root.started_t))
+            candidate = Candidate(root.identity, spec, snapshot[pid].cmdline, root.started_t)
+            found.append(_from_here(candidate, next(row for row in table if row[0] == pid), table, recognise))
+    found += _others(runs, snapshot)
     return sorted(found, key=lambda candidate: candidate.started_t)
+
+
+def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
+    """Containers mostly run as root. A driver in one of another user than ours cannot be adopted, and a person should know why."""
+    found: list[Candidate] = []
+    for pid, proc in snapshot.items():
+        if proc.ended or proc.uid == runs.scope.uid or verl_processes.start_words(proc.cmdline) is None:
+            continue
+        spec = registry.recognise(proc.cmdline, Path("/"))
+        if spec is None or len(numbers := containers.pids(pid)) < 2 or proc.ppid in {one.root.pid for one in found}:
+            continue
+        why = f"pid {pid} trains in a container as another user (uid {proc.uid}); run the agent as that user to have the run watched."
+        found.append(Candidate(proc.identity, spec, proc.cmdline, proc.started_t, numbers[-1], why))
+    return found
 
 
 def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
     """Watch the candidate as run `name`; its processes are those seen below its root while that lives.
 
     Without a name, or with the one that the trainer knows it by, a number is added where another run has it. Raises RunExists when a
-    live run has the given name, NotApplicable when the process has ended or is known already.
+    live run has the given name, NotApplicable when the process has ended or is known already, or lives in a container that hides its files.
     """
+    if candidate.problem:
+        raise NotApplicable(candidate.problem)
     name = safe_name(name, "run") if name and name != candidate.spec.run else _free_name(runs, candidate.spec)
     kept = _kept_environment(candidate.root.pid)
     spec = replace(candidate.spec, run=name, trainer_name=candidate.spec.trainer_name or candidate.spec.run, env=kept)
@@ -87,6 +112,31 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
         runs.reload(name)
     runs.poll()
     return runs.get(name)
+
+
+def _from_here(candidate: Candidate, launcher: Row, table: Sequence[Row], recognise: Recognise) -> Candidate:
+    """The candidate with the paths that it has on this side; itself, where it sees the files as we do."""
+    pid, _, _, cwd = launcher
+    try:
+        view = containers.View.of(pid)
+    except containers.HiddenFiles as hidden:
+        return replace(candidate, problem=hidden.message)
+    if view is None:
+        return candidate
+    candidate = replace(candidate, inner=numbers[-1] if len(numbers := containers.pids(pid)) > 1 else 0)
+    for path in (cwd, candidate.spec.output_dir):
+        if view.here(path) is None:
+            return replace(
+                candidate,
+                problem=f"pid {pid} writes to {path} inside its container, which no directory of this machine shows. Start the container "
+                f"with a directory mounted there (`-v DIR:{path}`) to have the run watched.",
+            )
+    # Its own words are enough, unless it hides them behind a title and only its children tell.
+    for rows in ([launcher], [row for row in table if containers.share_files(pid, row[0])]):
+        translated = [(one, parent, view.words_here(words), view.here(where) or where) for one, parent, words, where in rows]
+        if (spec := dict(recognise(translated, _environment)).get(pid)) is not None:
+            return replace(candidate, spec=replace(spec, container=containers.name_of(pid)))
+    return replace(candidate, problem=f"What pid {pid} trains could not be read from its container; launch it from here instead.")
 
 
 def _free_name(runs: Runs, spec: LaunchSpec) -> str:
@@ -120,7 +170,9 @@ def _cwd(proc: Proc) -> Path | None:
 def _kept_environment(pid: int) -> Mapping[str, str]:
     """What a relaunch needs of the environment that a person set: which GPUs, which caches. Never anything that may be a secret."""
     kept = {k: v for k, v in _environment(pid).items() if k.startswith(_KEPT)}
-    return {k: v for k, v in kept.items() if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))}
+    kept = {k: v for k, v in kept.items() if not any(word in k for word in ("KEY", "TOKEN", "SECRET", "PASS"))}
+    view = containers.View.of(pid)
+    return kept if view is None else dict(zip(kept, view.words_here(kept.values()), strict=True))
 
 
 def _environment(pid: int) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bs4_agent import containers
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.identity import Identity
 from bs4_agent.paths import storage
@@ -314,8 +315,4 @@ def _standard_output(root: Identity | None) -> Path | None:
     """The file that a launcher started by hand writes to (`nohup ... > train.log`), None for a terminal or a pipe."""
     if root is None or not root.alive():
         return None
-    try:
-        path = Path(f"/proc/{root.pid}/fd/1").readlink()
-    except OSError:
-        return None
-    return path if path.is_file() else None
+    return containers.open_file(root.pid, 1)

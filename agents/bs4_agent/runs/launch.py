@@ -12,6 +12,7 @@ from pathlib import Path
 import bs4_agent
 from bs4_agent.errors import LaunchFailed, RunExists
 from bs4_agent.paths import safe_name
+from bs4_agent.runs import inside, launching
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Attempt, Run
@@ -53,7 +54,11 @@ def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False
             directory = _prepare(runs, spec, argv, environment, key)
         try:
             start_shim(directory)
-            return _wait(directory)
+            attempt = _wait(directory)
+            if spec.container:
+                runs.reload(spec.run)
+                inside.await_start(runs, spec.run, attempt.number)
+            return attempt
         finally:
             runs.reload(spec.run)
             runs.poll()
@@ -73,15 +78,21 @@ def startable(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False) -> tu
     """The argv and the additions to the environment; as an error the reason why there will be no start. Nothing is touched."""
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():
-        raise LaunchFailed(f"There is no directory {spec.cwd} on this pod; name the one that prime-rl is checked out in with --cwd.")
+        raise LaunchFailed(f"There is no directory {spec.cwd} on this pod; name the one that the trainer runs in with --cwd.")
     if not spec.argv:
         settings.of(spec)  # BadConfig here, not a traceback in a log that nobody has opened yet
     runs.trainer(spec).max_steps(spec)
-    argv = runs.trainer(spec).command(spec)
-    environment = {**standing(runs.home, spec.cwd), **spec.env}
+    argv, environment = composed(runs, spec)
     if (path := _path_with(argv[0], {**os.environ, **environment}, spec.cwd)) is not None:
         environment["PATH"] = path
     return argv, environment
+
+
+def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
+    """What is executed, and what it gets in addition to our environment; of a run in a container that is Docker's client."""
+    argv = runs.trainer(spec).command(spec)
+    environment = {**standing(runs.home, spec.cwd), **launching.environment(runs.trainer(spec).environment(spec)), **spec.env}
+    return inside.command(spec, argv, environment) if spec.container else (argv, environment)
 
 
 def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> None:
@@ -126,7 +137,7 @@ def _prepare(runs: Runs, spec: LaunchSpec, argv: list[str], environment: Mapping
         "key": key,
         "argv": argv,
         "cwd": str(spec.cwd),
-        "env": dict(environment),
+        "env": {**environment, inside.MARK: inside.mark()} if spec.container else dict(environment),
         "launch": spec_as_dict(spec),
         "agent_restart": list(runs.agent_restart) if runs.agent_restart else None,
         "home": str(runs.home.root),

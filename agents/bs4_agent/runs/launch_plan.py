@@ -23,9 +23,10 @@ from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers import settings
+from bs4_agent.trainers import settings, verl_settings
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 from bs4_agent.trainers.settings import Settings
+from bs4_agent.trainers.verl import VERL
 
 #: What stands where a playbook's id stands in records of plans.
 NAME = "launch"
@@ -130,7 +131,7 @@ def make(runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mappin
     spec = spec_of({**asked, "resume": None})
     known = _own(runs, spec)
     why, moves, typed = f"{spec.component} by itself saves and resumes as its own config says", [], False
-    if spec.component == "rl":
+    if spec.component in runs.trainer(spec).resumes:
         found = runs.trainer(spec).checkpoints(spec)
         if not fresh and resume == "auto":
             _refuse_anothers(runs, spec, known, found)
@@ -203,7 +204,7 @@ def _refuse_anothers(runs: Runs, spec: LaunchSpec, known: Run | None, found: Seq
     if known is not None and known.attempts:
         return
     for other in runs.all() if found else ():
-        if other.name == spec.run or not other.attempts or other.spec.component != "rl":
+        if other.name == spec.run or not other.attempts or other.spec.component not in runs.trainer(other).resumes:
             continue
         if overlapping(runs.trainer(other).layout(other.spec), runs.trainer(spec).layout(spec)) is not None:
             raise Refused(
@@ -248,8 +249,9 @@ def _steps(found: Sequence[Checkpoint]) -> str:
 def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
     last = runs.trainer(spec).max_steps(spec)
     if last is not None and spec.resume is not None and spec.resume >= last:
+        name = "trainer.total_training_steps" if spec.trainer == VERL else "max_steps"
         raise Refused(
-            f"Step {spec.resume} is complete and the config's max_steps is {last}, so nothing is left to train. Raise max_steps, or start "
+            f"Step {spec.resume} is complete and the config's {name} is {last}, so nothing is left to train. Raise {name}, or start "
             "afresh with --fresh."
         )
 
@@ -264,13 +266,16 @@ def _in_the_way(runs: Runs, spec: LaunchSpec, found: Sequence[Checkpoint], *, fr
 
 def _with_tracking(runs: Runs, spec: LaunchSpec, known: Run | None, current: Settings) -> LaunchSpec:
     """One id for the run at W&B, for as long as it is continued. 2026-01: an id each for trainer and orchestrator, else every attempt
-    makes new runs there (`W&B run ID is not set` is all it says); the current generation takes both from PRL_RUN_ID. What the config or
-    the options set stands."""
+    makes new runs there (`W&B run ID is not set` is all it says); the current generation takes both from PRL_RUN_ID, verl's one logger
+    W&B's own variables. What the config or the options set stands."""
     before = known.spec if known is not None and spec.resume is not None else None
     seed = f"{runs.home.id()} {spec.run} {spec.output_dir} {known.attempt.number if known is not None and known.attempt is not None else 0}"
     if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
         given = before.env.get("PRL_RUN_ID") if before is not None else None
         return dataclasses.replace(spec, env={"PRL_RUN_ID": given or _identity(seed, 32), **spec.env})
+    if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
+        given = before.env.get("WANDB_RUN_ID") if before is not None else None
+        return dataclasses.replace(spec, env={"WANDB_RUN_ID": given or _identity(seed, 32), "WANDB_RESUME": "allow", **spec.env})
     if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
         return spec
     words = list(spec.overrides)
@@ -295,9 +300,13 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
     notes = []
     if known.spec.config != spec.config:
         notes.append(f"The attempt before used {known.spec.config}.")
-    mine, theirs = (settings.parse_arguments(one).options for one in (spec.overrides, known.spec.overrides))
-    lost = [f"--{key.replace('_', '-')} {value}" for key, value in theirs if key not in {name for name, _ in mine}]
-    lost = [words for words in lost if ".wandb.id " not in words]
+    if spec.trainer == VERL:
+        mine = verl_settings.overrides(spec.overrides)
+        lost = [verl_settings.word(key, value) for key, value in verl_settings.overrides(known.spec.overrides).items() if key not in mine]
+    else:
+        said = {name for name, _ in settings.parse_arguments(spec.overrides).options}
+        theirs = [(key, value) for key, value in settings.parse_arguments(known.spec.overrides).options if key not in said]
+        lost = [f"--{key.replace('_', '-')} {value}" for key, value in theirs if not key.endswith(".wandb.id")]
     if lost:
         notes.append(f"The attempt before had {' '.join(lost)}; this one has not.")
     return notes
@@ -308,6 +317,8 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
     data = {} if str(spec.config) in {path for _, path in current.arguments.nested} else settings.load_toml(spec.config_path)
     values = _identity(json.dumps(data, sort_keys=True, default=str), 16)
     model = current.first("model.name", "trainer.model.name", "orchestrator.model.name", "inference.vllm.model", "inference.model.name")
+    if spec.trainer == VERL:
+        model = verl_settings.model(verl_settings.flat(spec))
     lora = current.first("orchestrator.lora_name", "orchestrator.model.lora.name")
     version, based_on = _version(spec.config_path, values)
     return {

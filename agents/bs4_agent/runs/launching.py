@@ -44,12 +44,13 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
         overrides=tuple(str(word) for word in body.get("overrides") or ()),
         component=component,
         processes=processes,
-        env=_environment(body.get("env") or {}),
+        env=environment(body.get("env") or {}),
+        container=str(body.get("container") or ""),
     )
 
 
-def _environment(given: object) -> dict[str, str]:
-    """Non-secret additions to the environment, checked."""
+def environment(given: object) -> dict[str, str]:
+    """Non-secret additions to the environment, checked; whoever names them."""
     if not isinstance(given, Mapping):
         raise BadRequest("`env` is no table of names and values; send one.")
     for name in given:
@@ -62,9 +63,9 @@ def _environment(given: object) -> dict[str, str]:
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
     """Refused, with the reason, when this start is known to hang or to lose work. `checked=False` leaves the checkpoint rules out."""
-    if not checked or spec.component != "rl":
-        return
     trainer = registry.get(spec.trainer)
+    if not checked or spec.component not in trainer.resumes:
+        return
     found = trainer.checkpoints(spec)
     complete = [c.step for c in found if c.complete]
     if spec.resume is not None and spec.resume not in complete:

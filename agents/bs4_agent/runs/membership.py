@@ -25,6 +25,9 @@ _FRESH_S = 0.2
 #: Of a command line, what is kept: enough for a title and a person, without 30 kB of JSON arguments per process.
 _WORDS, _WORD = 16, 256
 
+#: Who of a container was started for an attempt: see inside.py.
+INSIDE = "inside.json"
+
 Component = Callable[[Sequence[str], str], "str | None"]
 
 
@@ -50,13 +53,13 @@ class AttemptMembers:
         self.alive: dict[Identity, Known] = {}
         self.past: dict[Identity, Known] = {}
         self._component = component
-        self._changed = False
+        self._changed = self._inside = False
         self._saved_m = self._refreshed_m = float("-inf")
         self.recall()
 
     @property
     def proof(self) -> str:
-        return "observed" if self.adopted else "descent"
+        return "observed" if self.adopted or self._inside else "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
         """Take in what now descends from the root or from anyone already known. `ours`: this agent itself, which is never a member."""
@@ -120,8 +123,10 @@ class AttemptMembers:
         self._changed, self._saved_m = False, now
 
     def recall(self) -> None:
-        """Learn from disk: what this agent's predecessors saw, and what the shim itself saw while there was no agent."""
-        for name in ("members.json", "descendants.json"):
+        """Learn from disk: what this agent's predecessors saw, what the shim itself saw while there was no agent, and which process of a
+        container was found to be the attempt's own."""
+        self._inside = self._inside or (self.directory / INSIDE).exists()
+        for name in ("members.json", "descendants.json", INSIDE):
             for entry in (read_passing(self.directory / name) or {"members": []})["members"]:
                 known = _from_dict(entry, self._component)
                 if known.identity in self.alive:

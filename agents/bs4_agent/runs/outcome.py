@@ -36,12 +36,14 @@ def judge(directory: Path, attempt: Attempt, living: Sequence[Member], *, settle
     """None while the attempt may go on. `settled`: the launcher has been gone for so long that its children had the time to follow."""
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
-    if (end := read_json(directory / "end.json")) is not None:
+    training = any(member.component in TRAINING for member in living)
+    # Of a run in a container the shim has only Docker's client, which may end before what it has started.
+    if (end := read_json(directory / "end.json")) is not None and not training:
         return Over("ended", end["code"], end["signal"], end.get("launcher_t") or end["t"], end.get("detail", ""))
     shim_lives = attempt.shim is not None and attempt.shim.alive()
     if attempt.state == "starting":
         return None if shim_lives else Over("lost", None, None, stamp()["t"], "the shim ended before the launcher's program ran")
-    if any(member.component in TRAINING for member in living) or ((living or shim_lives) and not settled):
+    if training or ((living or shim_lives) and not settled):
         return None
     if (end := read_json(directory / "launcher_end.json")) is not None:
         return Over("ended", end["code"], end["signal"], end["t"])

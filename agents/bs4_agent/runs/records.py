@@ -29,6 +29,7 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
         "argv": list(spec.argv),
         "trainer_name": spec.trainer_name,
         "processes": spec.processes,
+        "container": spec.container,
     }
 
 
@@ -46,6 +47,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
         argv=tuple(data["argv"]),
         trainer_name=data["trainer_name"],
         processes=data.get("processes", 1),  # records of older agents have none
+        container=data.get("container", ""),
     )
 
 

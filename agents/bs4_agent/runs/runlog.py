@@ -11,6 +11,7 @@ from typing import Any
 from bs4_agent.detect.facts import LogEvent, Side
 from bs4_agent.runs.history import History
 from bs4_agent.trainers.base import Event
+from bs4_agent.trainers.steps import EVAL
 
 #: Kept of each kind and side: heartbeats come every 10 s and must not push out the one barrier or the resume line of the start.
 _PER_KIND = 40
@@ -73,7 +74,9 @@ class RunLog:
         return replace(self, sides=sides, steps=steps, skipped=dict(self.skipped), history=self.history.copy(), _events=events)
 
     def record(self, record: dict[str, Any]) -> None:
-        """A record of steps/<run>; a later one of the same step takes the place of the earlier."""
+        """A record of steps/<run>; a later one of the same step takes the place of the earlier. Points of validations are no steps."""
+        if record["side"].startswith(EVAL):
+            return
         key = (record["side"], record["step"])
         if any((known["side"], known["step"]) == key for known in self.steps):
             self.steps = deque((r for r in self.steps if (r["side"], r["step"]) != key), maxlen=_STEPS)

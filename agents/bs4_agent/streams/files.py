@@ -45,7 +45,7 @@ def checked(home: Home, path: str) -> str:
     if not path.startswith(("/", "~/")) or "\0" in path:
         raise BadRequest(f"{path[:200]!r} is no whole path; begin it with / or ~/.")
     real = os.path.realpath(os.path.expanduser(path))  # noqa: PTH111 (a path of a person, not yet known to be one)
-    if any(real == system or real.startswith(f"{system}/") for system in _SYSTEM):
+    if system(real):
         raise Refused(f"{path} belongs to the system and is no file to read; open one on a disk.")
     try:
         info = os.stat(real)  # noqa: PTH116
@@ -67,8 +67,13 @@ def checked(home: Home, path: str) -> str:
     return real
 
 
+def system(real: str) -> bool:
+    """Whether it is one of the kernel's directories, or in one."""
+    return any(real == directory or real.startswith(f"{directory}/") for directory in _SYSTEM)
+
+
 def secret(home: Home, real: str) -> bool:
-    """Whether where the file lies, or what it is called, says that it holds credentials."""
+    """Whether where the file lies, or what it is called, says that it holds credentials. A directory has a `/` behind it."""
     own = [os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")]
     inside = any(real.startswith(f"{directory}/") for directory in own)
     *directories, name = real.split("/")

@@ -1,4 +1,7 @@
-"""Who holds a GPU. NVML's pids may be another namespace's numbers: one counts only where our process of that number has the device open."""
+"""Who holds a GPU. NVML's pids may be another namespace's numbers: one counts only where our process of that number has the device open.
+
+A container below us has numbers of its own. Where NVML names those, each is the one holder of that device which has it there.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +26,22 @@ def attribute(
     holders: Mapping[int, Set[int]],
     owner_of: OwnerOf,
     monitors: Collection[int] = (),
+    inner: Mapping[int, Collection[int]] | None = None,
 ) -> dict[str, Any]:
     """The sample with each process's `visible`, `run` and `component`, and each device's `unaccounted` bytes. Pure.
 
-    `holders`: pid -> minor numbers it has open (ProcessTable.holders); `monitors`: those of them that only watch. `pids` becomes
-    * "local": NVML's pids are proved ours. One that is no visible holder (it ended, or hides) stays listed with `visible` false.
+    `holders`: pid -> minor numbers it has open (ProcessTable.holders); `monitors`: those of them that only watch; `inner`: the pids that
+    holders have in containers below us. `pids` becomes
+    * "local": NVML's pids are proved ours, or a container's and were translated. One that is no visible holder (it ended, or hides) stays
+      listed with `visible` false.
     * "foreign": they are another namespace's numbers and are dropped, lest one be taken for the innocent process of that number here.
       In their place stand the visible processes that have the device open, `mem` null.
     * "unknown": there is none to judge by. The `pids` of the input, when not "unknown", is what was proved earlier and then stands.
     """
     computing = {pid for pid in holders if pid in snapshot and not snapshot[pid].ended and pid not in monitors}
     pids = _numbering(gpus, snapshot, computing)
+    if pids == "foreign" and (translated := _translated(gpus, {pid: holders[pid] for pid in computing}, inner or {})) is not None:
+        gpus, pids = translated, "local"
 
     def row(pid: int, mem: int | None, visible: bool) -> dict[str, Any]:
         run, component = (owner_of(snapshot[pid].identity) if visible else None) or (None, None)
@@ -65,6 +73,23 @@ def _numbering(gpus: Mapping[str, Any], snapshot: Snapshot, computing: Set[int])
     if before == "local" and (proved or not computing):
         return "local"  # the others ended, and the driver still lists them
     return "foreign"
+
+
+def _translated(gpus: Mapping[str, Any], holders: Mapping[int, Set[int]], inner: Mapping[int, Collection[int]]) -> dict[str, Any] | None:
+    """The sample under our numbers; None unless it names any, and each is, in its container, the pid of just one holder of that device."""
+    devices = []
+    if not nvml_pids(gpus):
+        return None
+    for device in gpus["devices"]:
+        procs = []
+        for proc in device.get("procs", ()):
+            minor = device.get("minor", device["index"])
+            named = [pid for pid, open_minors in holders.items() if minor in open_minors and proc["pid"] in inner.get(pid, ())]
+            if len(named) != 1:
+                return None
+            procs.append({**proc, "pid": named[0]})
+        devices.append({**device, "procs": procs})
+    return {**gpus, "devices": devices}
 
 
 def _unaccounted(device: Mapping[str, Any], procs: Collection[Mapping[str, Any]]) -> int | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from bs4_agent import containers
 from bs4_agent.clock import boot_id
 from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
@@ -110,6 +111,7 @@ class _Entry:
         "cpu_ticks",
         "ended",
         "identity",
+        "inner",
         "inside",
         "names_due_m",
         "started_t",
@@ -128,6 +130,7 @@ class _Entry:
         self.cpu: float | None = None
         self.cpu_m = 0.0
         self.cpu_ticks = 0
+        self.inner: tuple[int, ...] | None = None
         self.inside = False
         self.ended = False
 
@@ -211,6 +214,20 @@ class ProcessTable:
         """How many processes of the scope hide their open files from us (other users'): they may hold a GPU unseen."""
         with self._lock:
             return self._device_holders(dev).unreadable(self._latest)
+
+    def inner(self, pids: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        """pid -> its pids in the namespaces below ours, of those of the latest snapshot that live in a container. Read once a life."""
+        with self._lock:
+            found = {}
+            for pid in pids:
+                entry = self._entries.get(pid)
+                if entry is None or pid not in self._latest:
+                    continue
+                if entry.inner is None:
+                    entry.inner = containers.pids(pid)[1:]
+                if entry.inner:
+                    found[pid] = entry.inner
+            return found
 
     def _device_holders(self, dev: Path | None) -> DeviceHolders:
         return self._holders.setdefault(dev or self.scope.dev, DeviceHolders(dev or self.scope.dev))

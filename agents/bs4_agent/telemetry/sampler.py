@@ -103,7 +103,7 @@ class Sampler:
             gpus["pids"] = self._numbering
         owners = {identity: (run.run, component) for run in runs for identity, component in run.members}
         self._look_for_holders(snapshot, nvml_pids(gpus) if gpus["devices"] else None)
-        result = attribute(gpus, snapshot, self._holders, owners.get, self._monitors)
+        result = attribute(gpus, snapshot, self._holders, owners.get, self._monitors, self._table.inner(self._holders))
         self._numbering = str(result["pids"])
         return result
 

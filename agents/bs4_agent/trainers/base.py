@@ -31,6 +31,8 @@ class LaunchSpec:
     that cannot name a run here (`a+b--model--1234abcd`)."""
     processes: int = 1
     """Ranks of a trainer that is started apart; more than one goes through torchrun."""
+    container: str = ""
+    """The container in which the command runs, as `docker exec` takes its name; "" for the machine itself. All paths are the machine's."""
 
     @property
     def config_path(self) -> Path:
@@ -153,9 +155,20 @@ class Trainer(Protocol):
     stop_policy: StopPolicy
     first_step: int
     """Number of a fresh run's first step: 0 for 2026-01, 1 for the current generation."""
+    resumes: tuple[str, ...]
+    """The components that a launch resumes from a step which it has looked at; the others do as their own config says."""
 
     def command(self, spec: LaunchSpec) -> list[str]:
         """The real command line, checkpointing on, as an argv."""
+        ...
+
+    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        """What the config itself wants in the environment of its run. The spec's own additions win over it."""
+        ...
+
+    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        """What a look before the start (`preflight.look.at_run`) says of the settings, by its own keys, where they have other names than
+        prime-rl's; {} where it finds them by itself. `python`: the interpreter, where it is not the checkout's."""
         ...
 
     def layout(self, spec: LaunchSpec) -> RunLayout: ...

@@ -36,8 +36,8 @@ _LOGURU = re.compile(r"(\d\d:\d\d:\d\d) {1,4}(TRACE|DEBUG|INFO|SUCCESS|WARNING|E
 # At level debug every line, whatever its own level, ends with where it came from.
 _ORIGIN = re.compile(r" \[([\w.<>-]{1,80})::\d{1,6}\]$")
 _VLLM = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) \[?([^\]:\s]{1,120}):\d{1,6}\] ?(.*)", re.DOTALL)
-# vLLM's and ray's: the process that the same terminal shows.
-_VLLM_PROCESS = re.compile(r"\((?:\w{1,60}) pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?")
+# vLLM's and ray's: the process that the same terminal shows, and the one that shows it.
+_VLLM_PROCESS = re.compile(r"(?:\(\w{1,60} pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?){1,3}")
 _UVICORN = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,9}(.*)", re.DOTALL)
 _GLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)\.\d{1,6} +\d{1,10} (\S{1,200}):\d{1,6}\] (.*)", re.DOTALL)
 _GLOG_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}

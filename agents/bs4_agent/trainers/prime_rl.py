@@ -38,6 +38,7 @@ class PrimeRl:
     id = launcher.CURRENT
     title = "prime-rl"
     first_step = 1
+    resumes: tuple[str, ...] = ("rl",)
     # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s for each that does not listen
     # (prime-rl.md 1.2 says to wait at least 90).
     stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))
@@ -77,6 +78,12 @@ class PrimeRl:
             # The two exclude each other, and the file's resume.dir cannot be dropped in any other way.
             words += ["--resume.dir", "None"] if current.get("resume.dir") is not None else []
         return words
+
+    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        return {}  # its configs name no variables
+
+    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
         run = self._run_dir(spec)

@@ -28,6 +28,7 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
     first_step = 0
+    resumes: tuple[str, ...] = ("rl",)
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before the first child hears of it
     # (prime-rl.md 1.2). So everybody gets SIGINT at once; who started the launcher with `&` made it ignore that, hence SIGTERM.
     stop_policy = StopPolicy("tree", (("SIGINT", 30.0), ("SIGTERM", 20.0), ("SIGKILL", 5.0)))
@@ -61,6 +62,12 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
             # The launcher tests `if ckpt.resume_step`: with 0 its default clean deletes the broadcasts that a resume at 0 reads.
             words.append("--no-clean")
         return words
+
+    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        return {}  # its configs name no variables
+
+    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
         out = spec.output_dir

@@ -41,6 +41,9 @@ VALUES = (
 #: Numbers that the rollouts' side tells. A trainer that prints both sides in one line (verl) has them in a record of their own.
 ROLLOUTS = frozenset({"reward", "seq_len", "truncation", "error", "off_policy", "trainable", "tool_calls", "async_level"})
 
+#: The side of a record that holds a point of a validation, `val`: this and its name (verl: the metric; prime-rl: the environment).
+EVAL = "eval:"
+
 StepRecord = dict[str, Any]
 
 #: Steps remembered per side, for numbers that arrive late: the metrics file is read apart from the logs.
@@ -92,7 +95,7 @@ class StepReader:
         line = self._trainer.parse_line(source, raw)
         wall = line.timestamp if line.timestamp is not None else self._date(source, attempt, line.clock, near)
         event = self._trainer.event(source, line)
-        if event is None or event.kind != "step" or event.step is None:
+        if event is None or event.kind not in ("step", "eval") or event.step is None:
             return []
         rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
         found = (self._told({"attempt": attempt, **record}, rank, wall, place) for record in records_of(event))
@@ -146,15 +149,28 @@ class StepReader:
 
 
 def records_of(event: Event) -> list[StepRecord]:
-    """`side`, `step` and the numbers of a step's line: one record, or one for each side of which the line tells."""
+    """`side`, `step` and the numbers of a step's line: one record, or one for each side of which the line tells; and one for each
+    validation of that step."""
+    points = [{"side": f"{EVAL}{name}", "step": event.step, "val": value} for name, value in _validations(event).items()]
+    if event.kind == "eval":
+        return points
     values = _values(event.values)
     if event.side != "trainer" or not ROLLOUTS.intersection(values):
-        return [{"side": event.side, "step": event.step, **values}]
+        return [{"side": event.side, "step": event.step, **values}, *points]
     sides = {
         "trainer": {k: v for k, v in values.items() if k not in ROLLOUTS},
         "orchestrator": {k: values[k] for k in values if k in ROLLOUTS},
     }
-    return [{"side": side, "step": event.step, **told} for side, told in sides.items()]
+    return [*({"side": side, "step": event.step, **told} for side, told in sides.items()), *points]
+
+
+def _validations(event: Event) -> dict[str, float]:
+    """Name -> value: what a line says of several (verl), or the one environment of an evaluation's line."""
+    told = event.values.get("validation")
+    if isinstance(told, Mapping):
+        return {str(name): float(value) for name, value in told.items()}
+    reward, name = event.values.get("reward"), event.values.get("env")
+    return {str(name): float(reward)} if event.kind == "eval" and name and isinstance(reward, (int, float)) else {}
 
 
 def _values(values: Mapping[str, Any]) -> StepRecord:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import scan, step_directories
 from bs4_agent.errors import NotApplicable
-from bs4_agent.trainers import launcher, verl_lines, verl_processes, verl_settings
+from bs4_agent.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
@@ -26,8 +26,8 @@ _MODES = ("auto", "disable", "resume_path")
 _OWNED = ("trainer.resume_mode", "trainer.resume_from_path", "hydra.run.dir")
 #: Steps between checkpoints where nothing names a number: verl's own default is never.
 _SAVE_EVERY = 10
-#: The release that brought the file logger, and the one that renamed the SFT trainer.
-_FILE_LOGGER, _NEW_SFT = (0, 6), (0, 9)
+#: The release whose SFT trainer can resume, and the one that renamed it.
+_SFT_RESUMES, _NEW_SFT = (0, 6), (0, 9)
 _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
@@ -37,6 +37,7 @@ class Verl:
     id = VERL
     title = "verl"
     first_step = 1
+    resumes: tuple[str, ...] = ("rl", "sft")
     # The driver ends Ray, and Ray its workers, within 5 to 10 s; dashboard and runtime-env agents stay and are ended by descent.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 20.0),))
 
@@ -54,26 +55,37 @@ class Verl:
         given = verl_settings.of_file(spec)
         known = verl_settings.flat(spec)
         _refuse_mode(spec, known)
+        if (whose := verl_settings.component_of(known)) not in (None, spec.component):
+            raise BadConfig(f"{spec.config} holds the settings of {whose}, not of {spec.component}; launch it with --component {whose}.")
         version, attempt = verl_settings.version(spec.cwd), self._next_attempt(spec)
+        _refuse_resume(spec, version)
         # Of a key that stands in both, the word counts: Hydra refuses the same key twice.
         words = [word for key, value in given.items() if (word := verl_settings.word(key, value)) and not _said(word, spec.overrides)]
-        words = verl_settings.without([*words, *spec.overrides], _OWNED)
+        # What the file adds and a word takes away was never there for Hydra.
+        added = {f"~{verl_settings.bare(key)}" for key in given if verl_settings.bare(key) != key}
+        words = verl_settings.without([*words, *(word for word in spec.overrides if word.partition("=")[0] not in added)], _OWNED)
         where = self.layout(spec)
         if verl_settings.text(known, "trainer.default_local_dir") is None:
             words.append(verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints)))
+        if "trainer.experiment_name" not in known and spec.config != UNKNOWN_CONFIG:
+            words.append(verl_settings.word("trainer.experiment_name", spec.run))  # verl's own is one name for every run
         if "trainer.save_freq" not in known:
             words.append(f"trainer.save_freq={_SAVE_EVERY}")
-        if (loggers := _loggers(known, version)) is not None:
+        if (loggers := verl_settings.loggers(known, version)) and "file" in loggers and "file" not in _listed(known.get("trainer.logger")):
             words = [*verl_settings.without(words, ("trainer.logger",)), verl_settings.word("trainer.logger", loggers)]
         words += _resuming(spec, where, version)
         words.append(verl_settings.word("hydra.run.dir", str(where.run_dir / "hydra" / str(attempt))))
         return [*self._program(spec, attempt, version), *words]
 
+    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        return verl_settings.variables(spec)
+
+    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
+
     def _program(self, spec: LaunchSpec, attempt: int, version: tuple[int, int] | None) -> list[str]:
-        places = [Path(spec.env["VIRTUAL_ENV"])] if "VIRTUAL_ENV" in spec.env else []
-        found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
-        python = next((str(path) for path in found if path.exists()), "python3")
-        env = ["env", f"VERL_FILE_LOGGER_PATH={self._run_dir(spec) / f'metrics.{attempt}.jsonl'}", python, "-u"]
+        metrics = self._run_dir(spec) / f"metrics.{attempt}.jsonl"
+        env = ["env", f"VERL_FILE_LOGGER_PATH={metrics}", verl_needs.interpreter(spec), "-u"]
         if spec.component == "rl":
             return [*env, "-m", "verl.trainer.main_ppo"]
         if version is None:
@@ -82,7 +94,7 @@ class Verl:
                 "start it by hand and adopt it."
             )
         module = "sft_trainer" if version >= _NEW_SFT else "fsdp_sft_trainer"
-        ranks = ["--standalone", "--nnodes=1", f"--nproc_per_node={spec.processes}"]
+        ranks = ["--standalone", "--nnodes=1", f"--nproc_per_node={verl_needs.ranks(spec)}"]
         return [*env, "-m", "torch.distributed.run", *ranks, "-m", f"verl.trainer.{module}"]
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
@@ -240,20 +252,21 @@ def _said(word: str, overrides: Sequence[str]) -> bool:
     return any(other.partition("=")[0].lstrip("+~") == key for other in overrides)
 
 
-def _loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any] | None:
-    """The loggers with the file logger among them; None where nothing has to be said. An unknown version gets none that it may not have."""
-    given = known.get("trainer.logger", ["console", "wandb"])
-    loggers = list(given) if isinstance(given, (list, tuple)) else [given]
-    if "file" in loggers or version is None or version < _FILE_LOGGER:
-        return None
-    # verl's own default names wandb, which needs a login: only what was asked for is kept.
-    asked = loggers if "trainer.logger" in known else ["console"]
-    return [*asked, "file"]
+def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
+    if spec.component == "sft" and spec.resume is not None and version is not None and version < _SFT_RESUMES:
+        raise NotApplicable(
+            f"The SFT trainer of verl {version[0]}.{version[1]} cannot resume; install 0.6 or later, or start {spec.run} afresh with "
+            "--fresh."
+        )
+
+
+def _listed(given: object) -> list[object]:
+    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | None) -> list[str]:
     if spec.resume is None:
-        if spec.component == "sft" and (version is None or version < _FILE_LOGGER):
+        if spec.component == "sft" and (version is None or version < _SFT_RESUMES):
             return []  # its SFT trainer does not resume at all
         return ["trainer.resume_mode=disable", "trainer.resume_from_path=null"]
     place = where.trainer_checkpoints / f"global_step_{spec.resume}"

@@ -21,6 +21,8 @@ _HEAD = re.compile(r"(?:^|[\s\]])step:(\d{1,12}) - (?=\S+?:)")
 _NUMPY = re.compile(r"np\.\w{1,20}\(([^()]*)\)")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+|inf|nan)")
 _MOST_PAIRS = 4096
+#: Data sources of a validation that are kept as curves.
+_MOST_VALIDATIONS = 8
 #: A line this long was cut (lines.LINE_CAP), so its last pair may be half a number.
 _CUT = 16 * 1024 - 512
 
@@ -92,21 +94,34 @@ def record(metrics: Metrics) -> dict[str, Any]:
 
     Of other numbers than the loss and the gradient an infinity is no alarm: an empty group's minimum is one.
     """
-    found = {name: value for keys in (_TRAINER, _ROLLOUTS) for name, value in _picked(metrics, keys).items()}
+    found: dict[str, Any] = {name: value for keys in (_TRAINER, _ROLLOUTS) for name, value in _picked(metrics, keys).items()}
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
         found["seq_len"] = prompt + answer if isinstance(prompt, float) and isinstance(answer, float) else "nan"
+    if points := validations(metrics):
+        found["validation"] = points
     strange = next((key for key, value in metrics.items() if value == "nan"), None)
     return found if strange is None else {**found, "not_finite": strange}
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
-    """`reward` (the first val-core mean, else the first number) and `env` (the data source) of a validation; SFT's has `loss`."""
+    """`reward` (the first val-core mean, else the first number) and `env` (the data source) of a validation; SFT's has `loss`.
+    `validation`: as `validations`."""
+    points = validations(metrics)
     if "val/loss" in metrics:
-        return {"loss": metrics["val/loss"]}
+        return {"loss": metrics["val/loss"], "validation": points}
     rewards = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key] or list(metrics)
     source = rewards[0].split("/", 1)[1].rsplit("/", 2)[0] if "/" in rewards[0] else rewards[0]
-    return {"reward": metrics[rewards[0]], "env": source}
+    return {"reward": metrics[rewards[0]], "env": source, "validation": points}
+
+
+def validations(metrics: Metrics) -> dict[str, float]:
+    """Metric -> value: the mean on each data source (val-core), else what stands under `val/` (SFT: its loss). The rest of the line is
+    left out."""
+    means = [key for key in metrics if key.startswith("val-core/") and "/mean@" in key]
+    keys = means or [key for key in metrics if key.startswith("val/")]
+    told = {key: metrics[key] for key in keys[:_MOST_VALIDATIONS]}
+    return {key.removeprefix("val-core/"): value for key, value in told.items() if isinstance(value, float)}
 
 
 def _picked(metrics: Metrics, keys: Mapping[str, tuple[tuple[str, float], ...]]) -> dict[str, float | str]:

@@ -2,13 +2,13 @@
 
 A launch from here takes a TOML file whose dotted keys are the overrides (`[trainer] save_freq = 20` is `trainer.save_freq=20`; a key that
 Hydra has to add is written with its plus: `"+override_config" = 1`). Words of the command line win over the file, later ones over earlier
-ones, as in Hydra.
+ones, as in Hydra. The table `[environment]` is none of Hydra's: its variables are those of the run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,12 @@ from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 _WORD = re.compile(r"(?P<prefix>\+{0,2}|~)(?P<key>[A-Za-z_][\w./@:-]{0,200}?)(?:=(?P<value>.*))?", re.DOTALL)
+#: The file's table of variables.
+_ENVIRONMENT = "environment"
+#: Where a checkout of verl lies, from the directory that a run is started in: there, or as a submodule.
+_CHECKOUTS = ("", "verl", "train/verl")
+#: The release that brought the file logger.
+_FILE_LOGGER = (0, 6)
 #: What Hydra's grammar takes without quotes and reads as it stands.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%?*-]+")
 _INTEGER = re.compile(r"[-+]?\d{1,18}")
@@ -72,7 +78,7 @@ def plain(text: str) -> Any:
 def word(key: str, value: Any) -> str:
     """The override that sets `key`; a plus anywhere in a dotted key goes to its front, where Hydra wants it."""
     plus = max((len(part) - len(part.lstrip("+")) for part in key.split(".")), default=0)
-    return f"{'+' * plus}{'.'.join(part.lstrip('+') for part in key.split('.'))}={_written(value)}"
+    return f"{'+' * plus}{bare(key)}={_written(value)}"
 
 
 def _written(value: Any) -> str:
@@ -95,22 +101,77 @@ def _written(value: Any) -> str:
 
 def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
     """The file's settings, flat, keys as written (with their plus). BadConfig where it cannot be read, {} then when only `watching`."""
+    return _flat({key: value for key, value in _file(spec, watching=watching).items() if key != _ENVIRONMENT}, "")
+
+
+def variables(spec: LaunchSpec) -> dict[str, str]:
+    """What the file names for the run's environment, and where verl is found that lies in the project as a submodule."""
+    table = _file(spec, watching=False).get(_ENVIRONMENT, {})
+    if not isinstance(table, Mapping) or not all(isinstance(value, (str, int, float)) for value in table.values()):
+        raise BadConfig(f"[{_ENVIRONMENT}] of {spec.config_path} is a table of names and plain values; correct it.")
+    place = next((path for name in _CHECKOUTS if _said(path := spec.cwd / name) is not None), spec.cwd)
+    found = {} if place == spec.cwd else {"PYTHONPATH": str(place)}
+    return {**found, **{str(name): str(value) for name, value in table.items()}}
+
+
+def _file(spec: LaunchSpec, *, watching: bool) -> dict[str, Any]:
     if spec.config == UNKNOWN_CONFIG:
         return {}
     try:
-        return _flat(settings.load_toml(spec.config_path), "")
+        return settings.load_toml(spec.config_path)
     except BadConfig:
         if not watching:
             raise
         return {}
 
 
+def bare(key: str) -> str:
+    """A key as verl knows it, without the plus that Hydra wants before what is new."""
+    return ".".join(part.lstrip("+") for part in key.split("."))
+
+
+def component_of(keys: Iterable[str]) -> str | None:
+    """Whose settings these are: `rl` (there is an actor), `sft` (there is a model of its own), None where they do not say."""
+    known = {key.partition(".")[0] for key in map(bare, keys)}
+    if known & {"actor_rollout_ref", "algorithm", "critic", "reward_model", "custom_reward_function"}:
+        return "rl"
+    return "sft" if known & {"model", "optim"} else None
+
+
+def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
+    """As a launch from here has them: what was asked for, and the file logger where the release is known to have one. verl's own default
+    names wandb, which needs a login: it stands only where nothing may be added to it."""
+    given = known.get("trainer.logger")
+    asked = given if isinstance(given, (list, tuple)) else [given] if given is not None else ["console", "wandb"]
+    if "file" in asked or version is None or version < _FILE_LOGGER:
+        return list(asked)
+    return [*(asked if given is not None else ["console"]), "file"]
+
+
+def model(known: Mapping[str, Any]) -> str:
+    """Name or path of the model, "" where none is set."""
+    keys = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
+    return next((value for key in keys if (value := text(known, key)) is not None), "")
+
+
+def adapter(known: Mapping[str, Any]) -> bool:
+    """Whether only an adapter is trained."""
+    ranks = ("actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.lora.rank", "model.lora_rank", "model.lora.rank")
+    return bool(integer(known, *ranks)) or text(known, "actor_rollout_ref.model.lora_adapter_path") is not None
+
+
 def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
     """Every setting that is known of this run: the file's, then the spec's own words, then `words` (what was really started)."""
-    written = {
-        key: value for name, value in of_file(spec, watching=True).items() if (key := ".".join(p.lstrip("+") for p in name.split(".")))
-    }
-    return {**written, **overrides(spec.overrides), **overrides(words)}
+    found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
+    for said in (spec.overrides, words):
+        gone = {key for word in said if (key := _taken_away(word)) is not None}
+        found = {**{key: value for key, value in found.items() if key not in gone}, **overrides(said)}
+    return found
+
+
+def _taken_away(word: str) -> str | None:
+    match = _WORD.fullmatch(word)
+    return match["key"] if match is not None and match["prefix"] == "~" else None
 
 
 def recorded(run: Path) -> list[str]:
@@ -141,17 +202,21 @@ def text(found: Mapping[str, Any], key: str) -> str | None:
 def version(cwd: Path) -> tuple[int, int] | None:
     """(major, minor) of the verl that a run in `cwd` imports: a checkout's own file, else what the environment beside it has installed.
     None where neither is there (an image's own interpreter)."""
-    for place in (cwd, cwd / "verl", cwd / "train" / "verl"):
-        try:
-            found = _numbers((place / "verl" / "version" / "version").read_text(errors="replace"))
-        except OSError:
-            continue
-        if found is not None:
+    for name in _CHECKOUTS:
+        if (found := _said(cwd / name)) is not None:
             return found
     for installed in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages/verl-*.dist-info")):
         if (found := _numbers(installed.name.removeprefix("verl-"))) is not None:
             return found
     return None
+
+
+def _said(checkout: Path) -> tuple[int, int] | None:
+    """The version that a checkout's own file says; None where there is none."""
+    try:
+        return _numbers((checkout / "verl" / "version" / "version").read_text(errors="replace"))
+    except OSError:
+        return None
 
 
 def _numbers(said: str) -> tuple[int, int] | None:

@@ -146,7 +146,10 @@ def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
 
 
 def _remote(options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None) -> int:
-    found = sync.remote_as_dict(place, options.name, sync.look(sync.open_store(place, given), place, options.name))
+    store = sync.open_store(place, given)
+    seen = sync.look(store, place, options.name)
+    # A run that we saved has none: only then the names are looked through for those of other scripts.
+    found = sync.remote_as_dict(place, options.name, seen, [] if seen.steps else sync.older(store, place, options.name))
     if options.json:
         emit("remote", **found)
         return 0
@@ -161,6 +164,10 @@ def _remote(options: argparse.Namespace, place: sync.Place, given: credentials.C
     ]  # fmt: skip
     if rows:
         table(rows, ["step", "complete", "size", "age", "files", "missing"])
+    if found["older"]:
+        print("left by older scripts, which saved the trainer's part alone:")
+        left = [[str(one["step"]), size(one["bytes"]), str(one["files"]), one["root"], one["missing"]] for one in found["older"]]
+        table(left, ["step", "size", "files", "where", "missing"])
     return 0
 
 

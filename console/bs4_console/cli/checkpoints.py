@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from bs4_console.cli import checkpoint_sync, restore
+from bs4_console.cli import checkpoint_sync, merge, restore
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on
@@ -22,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("directory", nargs="?", metavar="RUN_DIR", help="a run's directory; without it, pods are asked")
     listing.add_argument("--pod", metavar="NAME", help="which pod of the inventory (default: all)")
     listing.add_argument("--run", dest="name", metavar="NAME", help="only this run of the pod")
-    listing.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="which generation wrote RUN_DIR (default: it is seen)")
+    listing.add_argument(
+        "--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"), help="which generation wrote RUN_DIR (default: it is seen)"
+    )
     keep = verbs.add_parser("keep", help="order the pod to free checkpoints older than the newest ones, for good, from now on")
     keep.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     keep.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
@@ -31,16 +33,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--at-least", type=int, metavar="N", help="how many stay while the disk cannot take the next one (default: as --last)"
     )
     keep.add_argument("--milestones", type=int, default=0, metavar="K", help="steps that are a multiple of K stay too")
+    keep.add_argument("--synced", action="store_true", help="a complete checkpoint goes only when it was verified in the store (see sync)")
     keep.add_argument("--off", action="store_true", help="take the order back: nothing is freed any more")
     back = verbs.add_parser("restore", help="bring a run's newest whole checkpoint back from a bucket, and resume it; a plan first")
     restore.configure(back)
+    merging = verbs.add_parser("merge", help="put a verl step's shards together into a Hugging Face directory; a plan first")
+    merge.configure(merging)
     copy = verbs.add_parser("sync", help="order the pod to copy the run's checkpoints to a bucket, from now on; or say how that stands")
     checkpoint_sync.configure_sync(copy)
     remote = verbs.add_parser("remote", help="the checkpoints of a run in a bucket, whole or not, and which one its pointer names")
     checkpoint_sync.configure_remote(remote)
     prune = verbs.add_parser("prune", help="remove older checkpoints from a bucket; a plan first")
     checkpoint_sync.configure_prune(prune)
-    for verb in (listing, keep, back, copy, remote, prune):
+    for verb in (listing, keep, back, merging, copy, remote, prune):
         verb.add_argument("--json", action="store_true", help="one JSON object a run instead of text")
 
 
@@ -51,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
         return checkpoint_sync.run(options)
     if options.verb == "restore":
         return asyncio.run(restore.run(options))
+    if options.verb == "merge":
+        return asyncio.run(merge.run(options))
     if options.directory is None:
         return asyncio.run(_list(options))
     if options.pod or options.name:
@@ -136,7 +143,7 @@ async def _keep(options: argparse.Namespace) -> int:
         raise UsageError("Say how many checkpoints stay.", "Give --last N (2 or more), or --off to take the order back.")
     body: dict[str, Any] = {"run": options.name, "off": True}
     if not options.off:
-        body = {"run": options.name, "last": options.last, "milestones": options.milestones}
+        body = {"run": options.name, "last": options.last, "milestones": options.milestones, "synced": options.synced}
         body |= {"at_least": options.at_least} if options.at_least is not None else {}
     async with linked(to_act_on(options)) as live:
         _names(live, options.name)

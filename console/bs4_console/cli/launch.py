@@ -11,7 +11,7 @@ from bs4_console.cli import launch_setup
 from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.output import complain, emit, plan_text
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.core import launch, phases
+from bs4_console.core import launch, launch_config, phases
 from bs4_console.core.errors import FINDING, REFUSED, RefusedError, UsageError
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.launch import AUTO, COMPONENTS, TRAINERS, Asked
@@ -24,16 +24,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", nargs="?", help="the training config, as a path on the pod")
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", metavar="NAME", help="the run's name, unique on the pod; an ended run goes on")
-    parser.add_argument("--trainer", choices=TRAINERS, help="its generation: of January 2026, or the current one")
+    parser.add_argument("--trainer", choices=TRAINERS, help="prime-rl of January 2026, the current one, or verl (known by its config)")
     parser.add_argument("--phases", type=Path, metavar="FILE", help="start or continue the run of this phase file, in the phase it is in")
-    parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is installed on the pod (default: ~/prime-rl)")
+    parser.add_argument("--cwd", default="", help="where the trainer is installed on the pod (default: ~/prime-rl; of verl ~/verl)")
     parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
     whence = parser.add_mutually_exclusive_group()
     whence.add_argument("--resume", type=int, metavar="STEP", help="from this step (default: the newest that is complete on every side)")
     whence.add_argument("--fresh", action="store_true", help="from the beginning: what was saved there is moved to the run's trash")
-    parser.add_argument("--component", choices=COMPONENTS, default="rl", help="the whole run, one part of it apart, or sft or eval")
+    parser.add_argument("--component", choices=COMPONENTS, help="the whole run (rl), one part of it apart, or sft or eval")
     parser.add_argument("--processes", type=int, default=1, metavar="N", help="ranks of a trainer that is started apart (default: 1)")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="an addition to its environment; no secrets")
+    parser.add_argument("--container", default="", metavar="NAME", help="run it in this container of the pod; paths stay the pod's own")
     parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
     parser.add_argument(
         "--yes", action="store_true", help="carry out the plan that is made, without asking, if it moves no checkpoint aside"
@@ -57,16 +58,16 @@ def run(options: argparse.Namespace) -> int:
 
 def asked_by(options: argparse.Namespace) -> Asked:
     """What the command line asks for. UsageError when something of it is missing or cannot be read."""
-    for what, given in (("CONFIG", options.config), ("--run", options.name), ("--trainer", options.trainer)):
+    for what, given in (("CONFIG", options.config), ("--run", options.name)):
         if not given:
             raise UsageError(f"launch needs {what}.", "Say it, or give a phase file with --phases.")
     pairs = [text.partition("=") for text in options.env]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise UsageError(f"--env {wrong[0]} has no value.", "Write NAME=VALUE.")
     return Asked(
-        options.name, options.trainer, options.config, options.cwd, options.output_dir,
-        AUTO if options.resume is None else options.resume, options.fresh, options.component, options.processes,
-        tuple(options.overrides), {name: value for name, _, value in pairs},
+        options.name, options.trainer or "", options.config, options.cwd, options.output_dir,
+        AUTO if options.resume is None else options.resume, options.fresh, options.component or "", options.processes,
+        tuple(options.overrides), {name: value for name, _, value in pairs}, options.container,
     )  # fmt: skip
 
 
@@ -77,6 +78,7 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
         asked = single if phased is None or phase is None else phased.asked(phase)
         if asked is None:
             raise AssertionError("a launch is of a config or of a phase")
+        asked = await launch_config.resolved(live, asked, setup=options.setup)
         only_shown = options.plan == ""
         if not only_shown and (going := launch.under_way(live.state, asked.run)) is not None:
             _say(options, f"A launch of {asked.run} by {going.who} is under way; it is watched, nothing is started twice.")
@@ -163,7 +165,7 @@ async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) 
             return 0
     action = await watch(live, key, as_json=options.json)
     if not options.json:
-        for line in launch.verdict(action, live.state.name):
+        for line in launch.verdict(action, live.state):
             print(line)
     return exit_code(action)
 

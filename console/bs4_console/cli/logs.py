@@ -10,7 +10,8 @@ from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked
 from bs4_console.core.errors import Unreachable, UsageError
 from bs4_console.core.inventory import Inventory
-from bs4_console.core.session import Chunk, PodSession, file_stream
+from bs4_console.core.pod_streams import file_stream
+from bs4_console.core.session import Chunk, PodSession
 
 #: How long a read waits on the pod for more, and the pause before asking again over a link that is down.
 WAIT_S, RETRY_S = 20.0, 0.5

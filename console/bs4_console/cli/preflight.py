@@ -9,11 +9,12 @@ from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.core.check import UNKNOWN, WORDS
 from bs4_console.core.errors import UsageError
+from bs4_console.core.launch import HOMES, TRAINERS
 from bs4_console.core.preflight import Check, Preflight, Wanted, examine
+from bs4_console.core.preflight_check import VERL
 
 #: Answers in the codes of `check`.
 USAGE_CODE = UNKNOWN
-TRAINERS = ("prime-rl-2026-01", "prime-rl")
 #: What has to be done is read first.
 _ORDER = ("blocking", "unknown", "warning", "ok")
 _WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UNKNOWN"}
@@ -22,9 +23,9 @@ _WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UN
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--config", default="", metavar="PATH", help="the training config, as a path on the pod; without it the pod alone")
-    parser.add_argument("--trainer", choices=TRAINERS, default="", help="its generation: of January 2026, or the current one")
+    parser.add_argument("--trainer", choices=TRAINERS, default="", help="prime-rl of January 2026, the current one, or verl")
     parser.add_argument("--run", dest="name", default="", metavar="NAME", help="the name that the run would get")
-    parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is installed on the pod (default: ~/prime-rl)")
+    parser.add_argument("--cwd", default="", help="where the trainer is installed on the pod (default: ~/prime-rl; of verl ~/verl)")
     parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
     parser.add_argument("--resume", type=int, metavar="STEP", help="the step to resume from (default: the newest that is complete)")
     parser.add_argument("--fresh", action="store_true", help="as a start afresh, with what lies there moved aside")
@@ -38,7 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if bool(options.config) != bool(options.trainer):
+    # A machine for verl is looked at before a config is chosen: what it lacks decides which one can be.
+    if bool(options.config) != bool(options.trainer) and not (options.trainer == VERL and not options.config):
         raise UsageError("--config and --trainer go together.", "Give both, or neither to look at the pod alone.")
     found = asyncio.run(_examine(options))
     if options.json:
@@ -59,7 +61,7 @@ async def _examine(options: argparse.Namespace) -> Preflight:
         trainer=options.trainer,
         config=options.config,
         run=options.name,
-        cwd=options.cwd,
+        cwd=options.cwd or HOMES.get(options.trainer, HOMES["prime-rl"]),
         output_dir=options.output_dir,
         resume=options.resume if options.resume is not None else "auto",
         fresh=options.fresh,

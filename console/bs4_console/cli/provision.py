@@ -18,8 +18,9 @@ from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, is_terminal, who
 from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, ConsoleError, HostKeyUnknown, RefusedError, UsageError
 from bs4_console.core.inventory import Inventory, Pod
-from bs4_console.core.provision import Listed, Plan, Provisioner, remember
+from bs4_console.core.provision import Listed, Plan, Provisioner
 from bs4_console.core.provision_book import Book
+from bs4_console.core.provision_pod import remember
 from bs4_console.providers import keys
 from bs4_console.providers.base import Machine, Offer, Want
 

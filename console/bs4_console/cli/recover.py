@@ -24,7 +24,8 @@ from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 
 if TYPE_CHECKING:
-    from bs4_console.core.controller import Controller, Outcome
+    from bs4_console.core.controller import Controller
+    from bs4_console.core.controller_terms import Outcome
     from bs4_console.core.provision import Provisioner
     from bs4_console.transport.remote import Remote
 
@@ -77,7 +78,7 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
         said = ""
         while True:
             try:
-                async with _controller(options, config) as controller:
+                async with controller_of(options, config) as controller:
                     while True:
                         outcome = await controller.look()
                         said = _tell(options, config, outcome, said)
@@ -95,7 +96,7 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
 async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int:
     async def one(config: RunConfig) -> int:
         try:
-            async with _controller(options, config) as controller:
+            async with controller_of(options, config) as controller:
                 deadline = asyncio.get_running_loop().time() + options.patience
                 said = ""
                 while True:
@@ -147,7 +148,7 @@ def _plan_lines(outcome: Outcome) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def _controller(options: argparse.Namespace, config: RunConfig) -> AsyncIterator[Controller]:
+async def controller_of(options: argparse.Namespace, config: RunConfig) -> AsyncIterator[Controller]:
     """One run's controller, alone on this machine."""
     from bs4_console.core import outside
     from bs4_console.core.controller import Controller

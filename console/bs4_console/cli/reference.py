@@ -24,8 +24,8 @@ SHAPES = {
     "`complete`, `missing` {part: why}, `parts` [{`name`, `path`, `bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] "
     "oldest first, `resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and broadcasts of other steps), "
     "`disk` {`path`, `used`, `total`, `free`, `read_only`}, `forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many "
-    "more fit), `to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`} or null, `guard` {`event`, "
-    "`detail`, `t`} or null, `trainer_keeps`, `config` [{`path`, `present`}]",
+    "more fit), `to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`, `synced`} or null, `guard` "
+    "{`event`, `detail`, `t`} or null, `trainer_keeps`, `config` [{`path`, `present`}]",
     "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",
     "config-estimate": "`billions`, `sides` [{`name`, `gpus`, `parts` [{`name`, `gib`, `arithmetic`}], `limit`, `gib`, `fits`}], "
     "`notes`, `fits`",
@@ -64,6 +64,8 @@ SHAPES = {
     "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
+    "merge-plan": "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes` (of the shards), `needed` (on the disk), "
+    "`free`, `notes`, `commands` [argv], `cwd`, `steps`",
     "model": "`model` [as in models]",
     "model-verify": "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), `message`, `fix`}]",
     "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, `tool_calls`, `impl`, `price` {`in`, "
@@ -84,7 +86,8 @@ SHAPES = {
     "prune": "`to`, `run`, `removed` [step], `bytes`, `kept` {step: why}",
     "prune-plan": "`to`, `run`, `plan_hash`, `remove` [{`step`, `bytes`, `complete`}], `bytes`, `kept` {step: why}",
     "remote": "`to`, `run`, `pointer` (step, or null), `pointer_why` (it cannot be used), `steps` [{`step`, `complete`, `missing`, "
-    "`bytes`, `files`, `t` (the server's clock), `age_s`, `pointed`, `trainer`, `wandb`}], `others` [name]",
+    "`bytes`, `files`, `t` (the server's clock), `age_s`, `pointed`, `trainer`, `wandb`}], `older` [{`step`, `root`, `bytes`, `files`, "
+    "`missing`}] (what other scripts left, where nothing of ours is), `others` [name]",
     "restore-plan": "`pod`, `run`, `plan_hash`, `expires`, `step`, `skipped` [[step, why]] (newer ones that were passed over; step -1: the "
     "pointer itself), `notes`, `bytes`, `missing` (bytes to fetch), `free`, `steps`, `launch` (what resumes it)",
     "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, `lineage` "
@@ -93,7 +96,9 @@ SHAPES = {
     "(as written), "
     "`attempts` [{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`}], `incidents` [{`title`, "
     "`text`, `state`, `t`, `playbooks`}], "
-    "`lessons`, `notes` [{`t`, `who`, `text`, `lesson`}]}",
+    "`lessons`, `notes` [{`t`, `who`, `text`, `lesson`}], `validation` [{`metric`, `points` [[step, value]], `lower` (less is better), "
+    "`best_step`, `best`, `checkpoint` (of the best step: complete, torn, gone, unknown), `checkpoint_why`, `saved_step`, `saved` (best "
+    "with a complete checkpoint)}]}",
     "recovery": "`run`, `outcome` (watching, plan, waiting, recovering, recovered, stopped, held, finishing, finished), `sentence`, "
     "`code`, `verdict` {`verdict` (fine, network-only, rebooted, hung, reclaimed, ended, unknown), `sentence`, "
     "`evidence` [{`t`, `source`, `word`, `detail`}], `next_step`} or null, `plan` {`hash`, `run`, `lost`, `step`, `recovery`, "

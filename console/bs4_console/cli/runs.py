@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bs4_console.cli import run_curves
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -178,6 +179,7 @@ def _record(name: str) -> RunRecord:
 
 def _show(options: argparse.Namespace) -> int:
     record = _record(options.record)
+    run_curves.look(record)
     if options.json:
         emit("run", run=_kept_dict(record))
         return 0
@@ -204,6 +206,7 @@ def _show(options: argparse.Namespace) -> int:
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
         for item in items:
             print(f"  {title[:-1]:10}{item.title}")
+    run_curves.show(record)
     for lesson in [*record.lessons, *(n.text for n in record.notes if n.lesson)]:
         print(f"  lesson    {lesson}")
     for note in record.notes:
@@ -394,4 +397,6 @@ async def _adopt(options: argparse.Namespace) -> int:
         action = await act(live, "adopt", as_json=options.json, pid=options.pid, run=options.name or "")
         for candidate in action.result.get("candidates", []):
             print(f"  pid {candidate['pid']} {candidate['trainer']} {candidate['command']}")
+            if candidate.get("why"):
+                print(f"    {candidate['why']}")
     return exit_code(action)

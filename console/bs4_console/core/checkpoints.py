@@ -100,6 +100,7 @@ def standing(state: PodState, run: str) -> str:
         return ""
     said = state.ledger.guard.get(run)
     text = f"keep-last {order.last}" + (f", milestones every {order.milestones}" if order.milestones else "")
+    text += ", of what is in the store" if order.synced else ""
     if said is not None and said["event"] != "relieved":
         return f"{text}; {said['event']}: {said['detail']}"
     done = [action for action in state.ledger.actions.values() if action.kind == "rotate" and action.run == run and action.ended]
@@ -114,7 +115,8 @@ def order_text(order: Mapping[str, Any]) -> str:
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
         text += f", {order['at_least']} of them while the disk cannot take the next"
-    return text + (f", and every {order['milestones']}th step" if order["milestones"] else "")
+    text += f", and every {order['milestones']}th step" if order["milestones"] else ""
+    return text + (", and what is not yet verified in the store" if order.get("synced") else "")
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:

@@ -12,15 +12,16 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
 from bs4_console.core import lost
 from bs4_console.core.controller_state import WORKING, Attempt, Phase, Records, State, Where
-from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, ConsoleError, RefusedError
+from bs4_console.core.controller_terms import Absent, Doubt, Failed, Hands, Limits, Outcome, Report, Saved
+from bs4_console.core.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.core.lease import Lease, LeaseHeld
 from bs4_console.core.lost import Rules, Sign, Verdict
 from bs4_console.core.sync import StoreFailed
@@ -31,121 +32,6 @@ DAY_S = 86400.0
 _BACK = ("fine", "rebooted", "hung", "network-only")
 #: A create with its look afterwards fits into this; a grant with less left is renewed first.
 SPEND_S = 90.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """US dollars; `recoveries`: so many in a row without a new step end the loop. `ready_s`: from the rent to the first new step."""
-
-    max_price: float
-    per_day: float
-    per_run: float
-    recoveries: int = 2
-    ready_s: float = 3600.0
-
-
-@dataclass(frozen=True)
-class Saved:
-    """The newest step in the object store that is whole and verified. `bytes` of its files."""
-
-    step: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """An offer, as the plan names it. `offer` is the provider's own, for `create`."""
-
-    provider: str
-    id: str
-    gpu: str
-    count: int
-    price: float
-    offer: Any = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the pod itself says of the run: its newest step, the newest complete set on its disk, and whether it ended well."""
-
-    step: int | None = None
-    complete: int | None = None
-    finished: bool = False
-    failed: str = ""
-    """Why its newest attempt ended badly; empty while it runs or after a good end."""
-
-
-class Absent(ConsoleError):
-    """No machine with that label exists, surely."""
-
-
-class Doubt(ConsoleError):
-    """It cannot be said whether a machine with that label exists."""
-
-    exit_code = UNREACHABLE
-
-
-class Failed(ConsoleError):
-    """A phase cannot succeed on this machine; the sentence says why."""
-
-
-class Hands(Protocol):
-    """What the controller does to the world. Each call may be made again after it was cut off anywhere. Any ConsoleError other than the
-    ones named means: not now; it is tried again at the next look."""
-
-    async def signs(self, where: Where) -> Sequence[Sign]:
-        """One look at everything. Times by the controller's clock."""
-        ...
-
-    async def report(self, where: Where) -> Report | None:
-        """None where the pod does not answer."""
-        ...
-
-    async def saved(self) -> Saved | None:
-        """The newest valid step; None when there is none (which is not: the store did not answer)."""
-        ...
-
-    async def choose(self, most: float) -> Chosen | None:
-        """The cheapest offer at or under `most` dollars an hour; None without one."""
-        ...
-
-    async def create(self, chosen: Chosen, label: str) -> Where:
-        """Rent it, once. Absent: surely nothing exists of it. Doubt: something may."""
-        ...
-
-    async def find(self, label: str, provider: str) -> Where:
-        """The machine of exactly this label. Absent, or Doubt."""
-        ...
-
-    async def set_up(self, where: Where) -> Where | None:
-        """Bring the machine to where a run can be restored. With its address when it is there; None: it goes on. Failed."""
-        ...
-
-    async def restore(self, where: Where, step: int) -> bool:
-        """Put the step in its place. True: it is complete there; False: it goes on. Failed."""
-        ...
-
-    async def launch(self, where: Where, step: int) -> bool:
-        """Resume from it, in the same W&B runs. True: its processes run; False: it goes on. Failed."""
-        ...
-
-    async def terminate(self, where: Where) -> bool:
-        """True when the provider was seen not to have it any more."""
-        ...
-
-
-Word = Literal["watching", "plan", "waiting", "recovering", "recovered", "stopped", "held", "finishing", "finished"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Of one look. `exit_code` as everywhere: 0 all is well, 1 not achieved, 3 unknown, 4 a plan waits for its confirmation."""
-
-    word: Word
-    sentence: str
-    exit_code: int
-    verdict: Verdict | None = None
-    plan: dict[str, Any] | None = None
 
 
 @dataclass
@@ -226,6 +112,8 @@ class Controller:
             if not self.records.finished():
                 self.records.note("finished")
             return await self._finish(state, report)
+        if report is not None and report.orders and not self.dry:
+            state = await self._learn(state, report)
         if state.left and not self.dry:
             state = await self._clear(state)
         if state.phase == "stopped" and not self.confirm:
@@ -234,6 +122,18 @@ class Controller:
             code = 0 if verdict.word in ("fine", "network-only", "rebooted") else UNREACHABLE if verdict.word == "unknown" else FINDING
             return Outcome("watching", verdict.sentence, code, verdict)
         return await self._plan(state, verdict)
+
+    async def _learn(self, state: State, report: Report) -> State:
+        """What was ordered on the pod is kept for the machine after it: when this one is lost nobody can ask it any more."""
+        if report.orders == state.orders:
+            return state
+        try:
+            await self.lease.hold()
+        except LeaseHeld:
+            return state  # another controller acts; the next look learns it
+        state = await self._save(await self._load(), orders=report.orders)
+        await self.lease.release()
+        return state
 
     async def _plan(self, state: State, verdict: Verdict) -> Outcome:
         if self.records.finished():
@@ -360,12 +260,13 @@ class Controller:
             return await self._failed(state, error)
         await self.lease.release()
         text = f"{self.run} goes on at {state.where.pod}: step {state.step} is done, from step {state.attempt.step_before}."
+        if state.why:
+            text += f" Ordered before, and refused there: {state.why}"
         return Outcome("recovered", text, 0)
 
     async def _phase(self, state: State) -> State:
         """One phase, begun or looked after; the same phase when it goes on."""
         where, step = state.where, state.attempt.step_before
-        following: dict[Phase, Phase] = {"restoring": "launching", "launching": "proving"}
         if state.phase == "proving":
             return await self._prove(state)
         if state.phase == "setting-up":
@@ -374,8 +275,12 @@ class Controller:
         if state.phase == "launching" and state.before is not None and (await self._see(state.before)).word in _BACK:
             raise Failed(f"{state.before.pod} is there again, and its run with it.")
         await self.lease.guard()
-        done = await (self.hands.restore if state.phase == "restoring" else self.hands.launch)(where, step)
-        return await self._save(state, following[state.phase]) if done else state
+        if state.phase == "restoring":
+            return await self._save(state, "launching") if await self.hands.restore(where, step) else state
+        if not await self.hands.launch(where, step, state.orders):
+            return state
+        # Behind the launch: a sync of what nobody has resumed yet does not know that the run was set back on purpose.
+        return await self._save(state, "proving", why=" ".join(await self.hands.order(where, state.orders)))
 
     async def _prove(self, state: State) -> State:
         """Good is only a new step."""
@@ -387,7 +292,7 @@ class Controller:
                 raise Failed(f"{self.run} was started on {state.where.pod} and ended before a new step: {report.failed}")
             return state
         state = state.with_attempt(outcome="good", step_after=report.step)
-        return await self._save(state, "watching", step=report.step, before=None, why="")
+        return await self._save(state, "watching", step=report.step, before=None)
 
     async def _failed(self, state: State, error: Failed) -> Outcome:
         """The machine that was made for it is ended: it costs, and nothing is on it that is not in the store."""

@@ -22,10 +22,9 @@ from typing import Any, get_args, get_type_hints
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.errors import BadRequest
 from bs4_console.core import locations
-from bs4_console.core.controller import Limits
+from bs4_console.core.controller_terms import Limits
 from bs4_console.core.errors import UsageError
-from bs4_console.core.launch import TRAINERS
-from bs4_console.core.setup import Recipe
+from bs4_console.core.setup import Recipe, trainers
 from bs4_console.core.suggest import did_you_mean
 from bs4_console.providers.base import Want
 
@@ -118,8 +117,8 @@ def _run(path: Path, name: str, table: Any) -> RunConfig:
         _ = config.layout
     except BadRequest as error:
         raise UsageError(f"{where}: {error.message}") from None
-    if config.mode not in MODES or config.trainer not in TRAINERS:
-        raise UsageError(f"{where}: mode is ask or auto, and trainer one of {', '.join(TRAINERS)}.", "Correct it.")
+    if config.mode not in MODES or config.trainer not in trainers():
+        raise UsageError(f"{where}: mode is ask or auto, and trainer one of {', '.join(trainers())}.", "Correct it.")
     if min(config.max_price, config.per_day, config.per_run, config.recoveries, config.ready_minutes, config.count) <= 0:
         raise UsageError(f"{where}: prices, budgets, counts and times are above 0.", "Correct it.")
     return config

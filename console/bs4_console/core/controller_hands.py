@@ -11,22 +11,24 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from bs4_agent.checkpoints import restore_source
 from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_console.core import checkpoints, launch, restore, setup
-from bs4_console.core.controller import Absent, Chosen, Doubt, Failed, Report, Saved
+from bs4_console.core import checkpoints, launch, restore, setup, standing
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
+from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Report, Saved
 from bs4_console.core.credentials import Credentials
 from bs4_console.core.errors import ConsoleError, HostKeyUnknown, LinkError, RefusedError, UsageError
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.lost import Sign, of_sight
-from bs4_console.core.provision import Dearer, NoOffers, NotGone, NothingMade, Plan, Provisioner, Unsettled, greets, pod_of
+from bs4_console.core.lost_look import at_its_port
+from bs4_console.core.provision import Dearer, NoOffers, NotGone, NothingMade, Plan, Provisioner, Unsettled
 from bs4_console.core.provision_book import Book, Intent
+from bs4_console.core.provision_pod import greets, pod_of
 from bs4_console.core.provision_witness import ProviderWitness
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import ActionView, PodState
@@ -135,16 +137,7 @@ class RealHands:
         return [*signs, Sign(self.clock(), "network", "up" if heard else "down")]
 
     async def _port(self, pod: Pod) -> Sign:
-        word: Literal["open", "mute", "refused", "silent"]
-        try:
-            async with asyncio.timeout(GREET_S):
-                _, writer = await asyncio.open_connection(pod.host, pod.port or 22)
-            writer.close()
-            word = "open" if await greets(pod.host, pod.port or 22, GREET_S) else "mute"
-        except ConnectionRefusedError:
-            word = "refused"
-        except (OSError, TimeoutError):
-            word = "silent"
+        word = await at_its_port(pod.host, pod.port or 22, GREET_S)
         return Sign(self.clock(), "port", word)
 
     def _newest(self) -> float | None:
@@ -162,7 +155,7 @@ class RealHands:
                 if run.word != "finished":
                     attempt = run.view.attempt
                     why = attempt.detail if attempt is not None and run.word in ("failed", "stopped") else ""
-                    return Report(run.step, failed=why)
+                    return Report(run.step, failed=why, orders=standing.of(live.state, self.run))
                 sets = (await checkpoints.of_pod(live, self.run))["checkpoints"]
                 return Report(run.step, max((one["step"] for one in sets if one["complete"]), default=None), True)
         except LinkError:
@@ -306,12 +299,12 @@ class RealHands:
                 key = going.key
             return await _ended(live, key)
 
-    async def launch(self, where: Where, step: int) -> bool:
+    async def launch(self, where: Where, step: int, orders: Sequence[standing.Order]) -> bool:
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
             if done is None or done.state != "done":
                 raise Failed(f"{self.run} was not restored on {where.pod}.")
-            asked = restore.launch_of(done.result)
+            asked = replace(restore.launch_of(done.result), overrides=standing.overrides(orders))
             if launch.trains_already(live.state, asked) is not None or launch.under_way(live.state, self.run) is not None:
                 return True
             before = _last(live, "launch", self.run)
@@ -325,6 +318,13 @@ class RealHands:
                 raise Failed(f"Starting {self.run} would move checkpoints aside, which only a person confirms.")
             await launch.start(live, view)
             return True
+
+    async def order(self, where: Where, orders: Sequence[standing.Order]) -> Sequence[str]:
+        async with self._at(where) as live:
+            refused = await standing.renew(live, self.run, standing.with_sync(orders, self.config.store))
+        if "sync" in refused:
+            raise Failed(f"{self.run} would not be saved on {where.pod}: {refused['sync']}")
+        return list(refused.values())
 
     @contextlib.asynccontextmanager
     async def _at(self, where: Where) -> AsyncIterator[PodSession]:

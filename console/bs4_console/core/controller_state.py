@@ -7,6 +7,7 @@ also in this machine's own journal, first: hash-chained, like a pod's.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -82,6 +83,8 @@ class State:
     step: int | None = None
     plan_hash: str = ""
     why: str = ""
+    orders: tuple[Mapping[str, Any], ...] = ()
+    """What was ordered for the run on its pod and stays in force (core/standing.py): the next machine is to be ordered the same."""
 
     @property
     def attempt(self) -> Attempt:
@@ -132,7 +135,8 @@ class State:
             where = Where(**raw.pop("where"))
             attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
             left = tuple(Where(**row) for row in raw.pop("left"))
-            return cls(where=where, before=None if before is None else Where(**before), attempts=attempts, left=left, **raw)
+            orders = tuple(dict(row) for row in raw.pop("orders", ()))
+            return cls(where=where, before=None if before is None else Where(**before), attempts=attempts, left=left, orders=orders, **raw)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreDamaged(
                 f"recovery.json cannot be read ({type(error).__name__}: {str(error)[:120]}); look at its older versions."

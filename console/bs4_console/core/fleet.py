@@ -11,12 +11,12 @@ from bs4_console.core.state import PodState
 
 
 class Fleet:
-    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also asks W&B about their runs, with this
-    machine's key."""
+    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also asks W&B about their runs and, of a pod
+    that does not answer, its provider, with this machine's keys."""
 
     def __init__(self, sessions: Iterable[PodSession] = (), *, outside: bool = False) -> None:
         self._lookout = Lookout(lambda: self.pods) if outside else None
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: list[asyncio.Task[None]] = []
         self.sessions: dict[str, PodSession] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[Callable[[PodState], None]] = []
@@ -42,14 +42,18 @@ class Fleet:
         for name, session in self.sessions.items():
             if name not in self._tasks:
                 self._tasks[name] = asyncio.create_task(session.run(), name=f"pod {name}")
-        if self._lookout is not None and self._looking is None:
-            self._looking = asyncio.create_task(self._lookout.run(), name="outside")
+        if self._lookout is not None and not self._looking:
+            # Not before the first screen is painted: nobody waits for it.
+            from bs4_console.core.lost_watch import LostWatch
+
+            watch = LostWatch(lambda: self.pods)
+            self._looking = [asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)]
 
     async def stop(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-            self._looking = None
+        for looking in self._looking:
+            looking.cancel()
+        await asyncio.gather(*self._looking, return_exceptions=True)
+        self._looking.clear()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

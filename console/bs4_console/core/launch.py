@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 from bs4_console.core.errors import ChannelLost, NotApplicableError, RefusedError
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.preflight import Preflight, examine
-from bs4_console.core.preflight_check import Check, Wanted
+from bs4_console.core.preflight_check import VERL, Check, Wanted
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import ActionView, PlanView, PodState, RunState
 
 #: What may be launched: the whole, one part of it apart, and two programs of their own.
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
-TRAINERS = ("prime-rl-2026-01", "prime-rl")
+#: Trainer -> where it lives on a pod unless --cwd says otherwise.
+HOMES = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl", "verl": "verl"}
+TRAINERS = tuple(HOMES)
 #: Resume at the newest step that is complete on every side; afresh where nothing was saved.
 AUTO = "auto"
 #: Links over which a question is tried, and seconds that one is waited for.
@@ -40,6 +42,8 @@ class Asked:
     processes: int = 1
     overrides: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    container: str = ""
+    """In which container of the pod it runs; all paths are the pod's own."""
 
     def body(self) -> dict[str, Any]:
         return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
@@ -96,7 +100,8 @@ async def look(live: PodSession, asked: Asked) -> Looked:
     """Pod, config and model, before anything is planned."""
     wanted = Wanted(
         trainer=asked.trainer, config=asked.config, run=asked.run, cwd=asked.cwd, output_dir=asked.output_dir,
-        resume=asked.resume, fresh=asked.fresh, overrides=asked.overrides, component=asked.component,
+        resume=asked.resume, fresh=asked.fresh, overrides=asked.overrides, component=asked.component, container=asked.container,
+        env=asked.env,
     )  # fmt: skip
     return Looked(await asked_again(live, lambda: examine(live, wanted)))
 
@@ -180,9 +185,12 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
     return f"estimate: {hours:.1f} h to step {last} at {pace:.{0 if pace >= 10 else 1}f} s a step, as before{money}"
 
 
-def verdict(action: ActionView, pod: str) -> list[str]:
+def verdict(action: ActionView, state: PodState) -> list[str]:
     """What has become of it, and what to open next."""
-    run = action.run
+    run, pod = action.run, state.name
+    # verl prints everything through its driver, so what the launcher says is the trainer's log.
+    known = state.runs.get(run)
+    source = "trainer" if known is not None and known.view.trainer == VERL else "launcher"
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",
@@ -193,7 +201,7 @@ def verdict(action: ActionView, pod: str) -> list[str]:
         return [f"{action.detail or run}.", f"Next: `bs4-console logs {run} --pod {pod} -f` follows its log."]
     return [
         f"{run} was not started well: {action.detail}",
-        f"Next: `bs4-console logs {run} --pod {pod} --source launcher` and `bs4-console check --pod {pod}` say why.",
+        f"Next: `bs4-console logs {run} --pod {pod} --source {source}` and `bs4-console check --pod {pod}` say why.",
     ]
 
 

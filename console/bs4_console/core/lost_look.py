@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Literal
+
 from bs4_console.core.errors import ConsoleError, LinkError
 from bs4_console.core.inventory import Pod
 from bs4_console.core.lost import Sign, judge, of_sight
+from bs4_console.core.provision_pod import greets
 from bs4_console.core.provision_witness import witness_of
+
+PortWord = Literal["open", "mute", "refused", "silent"]
 
 
 async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
@@ -18,3 +24,16 @@ async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
         return ""
     signs = [Sign(0.0, "ssh", error.link_state, error.message), of_sight("provider", sight, 0.0)]
     return judge(pod.name, signs, 0.0).sentence
+
+
+async def at_its_port(host: str, port: int, timeout_s: float = 10.0) -> PortWord:
+    """Who answers at an address: an SSH server that greets (open), somebody without a word (mute), nobody. Nothing is sent."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+    except ConnectionRefusedError:
+        return "refused"
+    except (OSError, TimeoutError):
+        return "silent"
+    return "open" if await greets(host, port, timeout_s) else "mute"

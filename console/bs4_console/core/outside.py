@@ -161,5 +161,6 @@ class Lookout:
 
     @staticmethod
     async def _look(pod: PodState) -> None:
-        pod.sights = dict((await ask(pod)).sights)
+        seen = await ask(pod)
+        pod.sights, pod.unseen = dict(seen.sights), tuple(seen.coverage)
         pod.changed()

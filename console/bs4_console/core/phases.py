@@ -21,7 +21,7 @@ from typing import Any
 
 from bs4_console.core import checkpoints, launch
 from bs4_console.core.errors import RefusedError, UsageError
-from bs4_console.core.launch import TRAINERS, Asked
+from bs4_console.core.launch import HOMES, TRAINERS, Asked
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PlanView, PodState, RunState
 
@@ -99,7 +99,8 @@ def read(file: Path) -> Phases:
     found = [_phase(file, number, table, last=number == len(tables)) for number, table in enumerate(tables, 1)]
     if len({phase.name for phase in found}) != len(found):
         raise UsageError(f"{file}: two phases have the same name.", "Give each its own.")
-    return Phases(data["run"], data["trainer"], str(data.get("cwd", "prime-rl")), str(data.get("output_dir", "outputs")), tuple(found))
+    cwd, output_dir = str(data.get("cwd", HOMES[data["trainer"]])), str(data.get("output_dir", "outputs"))
+    return Phases(data["run"], data["trainer"], cwd, output_dir, tuple(found))
 
 
 def _phase(file: Path, number: int, table: Mapping[str, Any], *, last: bool) -> Phase:

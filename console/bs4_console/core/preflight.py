@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bs4_console.core import preflight_config, preflight_pod, preflight_run, preflight_services, preflight_stack
+from bs4_console.core import preflight_config, preflight_host, preflight_pod, preflight_run, preflight_services, preflight_stack
 from bs4_console.core.check import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.core.errors import NotApplicableError, RemoteError
 from bs4_console.core.preflight_ask import Asks, name_of, sliced
@@ -63,7 +63,7 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     facts = await sliced(asks, "look", wanted.body(), timeout)
     pod, run, stack, services, classes = (_part(facts, name) for name in ("pod", "run", "stack", "services", "schema"))
     checks = preflight_pod.judge(pod, run, wanted)
-    checks += preflight_stack.judge(stack, pod, wanted)
+    checks += preflight_stack.judge(stack, pod, wanted, run)
     memory: list[str] = []
     if wanted.complete:
         memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)
@@ -71,6 +71,8 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         # A detector over the planned run may see what the pod's own checks have said.
         told = {check.id for check in checks if check.state in ("warning", "blocking")}
         checks += [check for check in await asyncio.to_thread(preflight_run.judge, run, wanted) if check.id not in told]
+    if wanted.for_verl:
+        checks += preflight_host.judge(_part(facts, "host"), stack, wanted)
     checks += preflight_services.judge(services, run, wanted, skew)
     return Preflight(tuple(_once(checks)), facts, tuple(memory))
 

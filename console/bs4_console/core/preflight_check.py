@@ -14,6 +14,8 @@ State = Literal["ok", "warning", "blocking", "unknown"]
 GIB = 1 << 30
 #: No size, time or count of a pod comes near; infinities and NaN are no numbers here.
 _LARGEST = 1e18
+#: The trainer without config classes, environments of verifiers and an inference server of its own port.
+VERL = "verl"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Wanted:
     fresh: bool = False
     overrides: tuple[str, ...] = ()
     component: str = "rl"
+    container: str = ""
+    """As of a launch: which container of the pod it starts in, and what its environment gets besides."""
+    env: Mapping[str, str] = field(default_factory=dict)
     urls: Mapping[str, str] = field(default_factory=dict)
     pod: str = "POD"
     """How the commands that mend something call the pod; a session says it itself."""
@@ -42,6 +47,11 @@ class Wanted:
         """Whether a start is meant, and not the pod alone."""
         return bool(self.trainer and self.config)
 
+    @property
+    def for_verl(self) -> bool:
+        """Whether a machine is looked at for verl, before a config is chosen."""
+        return self.trainer == VERL and not self.complete
+
     def stop(self, run: object) -> str:
         return f"`bs4-console stop --pod {self.pod} --run {run}`"
 
@@ -50,7 +60,17 @@ class Wanted:
 
     @property
     def loads_environments(self) -> bool:
-        return self.component in ("rl", "orchestrator", "eval")
+        return self.trainer != VERL and self.component in ("rl", "orchestrator", "eval")
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the trainer has classes that can be asked about a config."""
+        return self.trainer != VERL
+
+    @property
+    def needs_ports(self) -> bool:
+        """Whether it listens on the inference server's ports, or speaks to who does. Ray chooses its own."""
+        return self.trainer != VERL and self.component in ("rl", "inference", "orchestrator", "eval")
 
     @property
     def saves(self) -> bool:
@@ -63,7 +83,7 @@ class Wanted:
     def body(self) -> dict[str, Any]:
         """What the agent is asked with."""
         if not self.complete:
-            return {"cwd": self.cwd, "urls": dict(self.urls)}
+            return {"cwd": self.cwd, "urls": dict(self.urls), **({"trainer": self.trainer} if self.for_verl else {})}
         return {
             "run": self.run or "preflight",
             "trainer": self.trainer,
@@ -74,6 +94,8 @@ class Wanted:
             "fresh": self.fresh,
             "overrides": list(self.overrides),
             "component": self.component,
+            "container": self.container,
+            "env": dict(self.env),
             "urls": dict(self.urls),
         }
 

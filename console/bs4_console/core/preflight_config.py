@@ -52,7 +52,7 @@ def judge(
     if not any(check.state == "blocking" for check in checks):
         by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
         checks.insert(0, said(_CONFIG, "ok", f"{name}: {by} finds no error for {wanted.trainer} ({len(found)} warnings)."))
-    if not answer.name:
+    if not answer.name and wanted.has_classes:
         checks.append(said(_CLASSES, "unknown", f"Judged by the schema that is shipped here alone: {answer.why}"))
     return checks
 

@@ -24,8 +24,8 @@ _REFUSALS = {
 }
 #: Bytes that a checkpoint has for each parameter (as core.configs.sizing says it: 8B took 31 GiB).
 _BYTES = 4.0
-#: Components that listen on the inference server's ports, or speak to who does.
-_SERVED = ("rl", "inference", "orchestrator", "eval")
+#: How the number of checkpoints is limited, by trainer.
+_KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}
 #: What steps above the one that is resumed make of a start, if nobody moves them aside.
 _AHEAD = {"prime-rl-2026-01": "step-desync", "prime-rl": "resume-latest-partial"}
 #: Severities of playbooks under which a start fails or loses work; what is milder is said and does not stop it.
@@ -34,11 +34,16 @@ _GRAVE = "critical"
 
 def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
     """`run`: the agent's part of that name."""
-    saving, serving = [_DISK] if wanted.saves else [], [_PORTS] if wanted.component in _SERVED else []
+    saving, serving = [_DISK] if wanted.saves else [], [_PORTS] if wanted.needs_ports else []
     if (blind := unseen([_LAUNCH, _EARLIER, *saving, *serving], run)) is not None:
         return blind
     found = run or {}
-    own = [_launch(found), _earlier(found, wanted), *([_disk(found)] if saving else []), *(_ports(found, wanted) if serving else [])]
+    own = [
+        _launch(found),
+        _earlier(found, wanted),
+        *([_disk(found, wanted)] if saving else []),
+        *(_ports(found, wanted) if serving else []),
+    ]
     # Where a detector speaks of the same failure it is said once: by the check when that is bad too, for it has the numbers.
     bad = {check.id for check in own if check.state in ("warning", "blocking")}
     if run and run.get("secret"):
@@ -80,7 +85,7 @@ def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
     return said(_EARLIER, "ok", " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}." if text else "", there))))
 
 
-def _disk(run: Mapping[str, Any]) -> Check:
+def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     usage = run.get("disk")
     free = number(usage.get("free")) if isinstance(usage, Mapping) else None
     if free is None:
@@ -92,11 +97,13 @@ def _disk(run: Mapping[str, Any]) -> Check:
     there = sum(1 for row in rows(run.get("checkpoints")) if row.get("complete"))
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
-        # A trainer deletes the oldest only after the newest is saved.
-        more = max(keep + 1 - there, 1)
-        why = f"{gib(free)} are free; {one}, and {keep:.0f} + 1 of them have to fit ({there} are there)."
+        # A trainer deletes the oldest only after the newest is saved; a short run never has so many.
+        ever = int(goal // interval) + 1 if goal and interval else keep + 1
+        more = max(min(keep + 1, ever) - there, 1)
+        fit = f"{keep:.0f} + 1" if ever > keep else f"at most {ever:.0f}"
+        why = f"{gib(free)} are free; {one}, and {fit} of them have to fit ({there} are there)."
         if free < more * size:
-            return said(_DISK, "blocking", why, f"Free {gib(more * size - free)}, or lower keep_last; `df -h` shows the disk.")
+            return said(_DISK, "blocking", why, f"Free {gib(more * size - free)}, or keep fewer; `df -h` shows the disk.")
         return said(_DISK, "ok", why)
     if free < 2 * size:
         return said(_DISK, "blocking", f"{gib(free)} are free; {one}, and two of them have to fit.", f"Free {gib(2 * size - free)}.")
@@ -104,16 +111,21 @@ def _disk(run: Mapping[str, Any]) -> Check:
     fits = int(free // size)
     if count is not None and count + 1 <= fits:
         return said(_DISK, "ok", f"{gib(free)} are free; {one}, and {count} are to come.")
-    why = f"{gib(free)} are free; {one}, nothing limits their number (keep_last is not set), and {fits} fit."
-    return said(("keep-last-missing", _DISK[1]), "warning", why, "Launch with `--ckpt.keep-last 3`, or set it in [ckpt].")
+    why = f"{gib(free)} are free; {one}, nothing limits their number, and {fits} fit."
+    return said(
+        ("keep-last-missing", _DISK[1]),
+        "warning",
+        why,
+        f"Launch with {_KEEP.get(wanted.trainer, '`--ckpt.keep-last 3`, or set it in [ckpt]')}.",
+    )
 
 
 def _checkpoint_bytes(run: Mapping[str, Any]) -> tuple[float | None, str]:
     measured = [number(row.get("bytes")) or 0 for row in rows(run.get("checkpoints")) if row.get("complete")]
     if max(measured, default=0) > 0:
         return max(measured), "as the largest that is there"
-    size = billions(str(run.get("model") or ""))
-    return (size * 1e9 * _BYTES, f"{size:g}B x {_BYTES:g} bytes") if size else (None, "")
+    size, each = billions(str(run.get("model") or "")), number(run.get("bytes_each")) or _BYTES
+    return (size * 1e9 * each, f"{size:g}B x {each:g} bytes") if size else (None, "")
 
 
 def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_console.core.assets import find
-from bs4_console.core.preflight_check import Check, Wanted, said, unseen
+from bs4_console.core.preflight_check import VERL, Check, Wanted, said, unseen
 
 _THERE = ("uv-missing", "training environment")
 _GENERATION = ("P06", "trainer generation")
@@ -17,15 +17,23 @@ _KNOWN = ("stack", "versions")
 _DRIVER = ("cuda-driver-missing", "driver and CUDA")
 _FLASH = ("flash-attn-abi", "flash-attn")
 _ENVIRONMENTS = ("env-not-installed", "environments")
+_VERL = ("verl-missing", "verl")
+_ENGINE = ("rollout-engine", "rollout engine")
 
+#: What is told of an environment, in this order.
+_TOLD = ("python", "prime_rl", "verl", "torch", "vllm", "sglang", "ray", "flash_attn", "cuda")
 #: Key of the probe -> key in configs/stacks.toml, where their names differ.
 _PACKAGES = {"prime_rl": "package", "vllm": "vllm", "torch": "torch", "flash_attn": "flash_attn", "verifiers": "verifiers"}
 
 
-def judge(stack: Mapping[str, Any] | None, pod: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
-    """Where no start is meant the versions are told and not compared."""
-    trainer, cwd = wanted.trainer if wanted.complete else "", wanted.cwd
-    subjects = [_THERE, *([_GENERATION, _KNOWN] if trainer else []), _DRIVER, _FLASH]
+def judge(
+    stack: Mapping[str, Any] | None, pod: Mapping[str, Any] | None, wanted: Wanted, run: Mapping[str, Any] | None = None
+) -> list[Check]:
+    """Where no start is meant the versions are told and not compared; nor are verl's, which runs with whatever its image brings. `run`: the
+    agent's part of that name."""
+    trainer, cwd = wanted.trainer if wanted.complete or wanted.for_verl else "", wanted.cwd
+    own = [_VERL, _ENGINE] if trainer == VERL else [_GENERATION, _KNOWN] if trainer else []
+    subjects = [_THERE, *own, _DRIVER, _FLASH]
     subjects += [_ENVIRONMENTS] if trainer and wanted.loads_environments else []
     if (blind := unseen(subjects, stack)) is not None:
         return blind
@@ -36,13 +44,15 @@ def judge(stack: Mapping[str, Any] | None, pod: Mapping[str, Any] | None, wanted
         return [state, *(said(subject, "unknown", "There is no training environment to ask.") for subject in subjects[1:])]
     versions = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
     have = {str(key): value for key, value in (versions or {}).items() if isinstance(value, str)}
-    told = ", ".join(f"{name} {have[name]}" for name in ("python", "prime_rl", "torch", "vllm", "flash_attn", "cuda") if name in have)
+    told = ", ".join(f"{name} {have[name]}" for name in _TOLD if name in have)
     checks = [said(_THERE, "ok", f"{found['python']}: {told}.")]
-    if trainer:
+    imports = found.get("imports") if isinstance(found.get("imports"), Mapping) else {}
+    if trainer == VERL:
+        checks += [_verl(dict(imports or {}), have), *_engine(have, run)]
+    elif trainer:
         checks += [_generation(have, trainer), _known(have, trainer)]
     gpus = (pod or {}).get("gpus")
     checks.append(_driver(have.get("cuda"), gpus.get("driver") if isinstance(gpus, Mapping) else None))
-    imports = found.get("imports") if isinstance(found.get("imports"), Mapping) else {}
     return [*checks, *_imports(dict(imports or {}), have, wanted)]
 
 
@@ -59,6 +69,29 @@ def _generation(have: Mapping[str, str], trainer: str) -> Check:
                 _GENERATION, "blocking", why, f"Give `--trainer {other}`, or check out {stacks()[trainer]['revision']} and `uv sync`."
             )
     return said(_GENERATION, "ok", f"prime-rl {version}.")
+
+
+def _verl(imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
+    if "verl" not in imports:
+        return said(_VERL, "unknown", "Whether verl can be imported was not asked.")
+    if imports["verl"] is not None:
+        fix = "Give --cwd the directory that verl is checked out in, --env VIRTUAL_ENV=DIR its environment, or `pip install` it there."
+        return said(_VERL, "blocking", f"verl cannot be imported: {imports['verl']}", fix)
+    return said(_VERL, "ok", f"verl {have['verl']} can be imported." if "verl" in have else "verl can be imported, from a checkout.")
+
+
+def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Check]:
+    """What the rollouts go through. Whether it is there is all that is asked: importing it takes a minute."""
+    engine = (run or {}).get("engine")
+    if not isinstance(engine, str):
+        return []
+    if engine not in ("vllm", "sglang"):
+        return [said(_ENGINE, "unknown", f"Whether {engine} is installed is not looked at.")]
+    if engine in have:
+        return [said(_ENGINE, "ok", f"{engine} {have[engine]}.")]
+    other = next((name for name in ("vllm", "sglang") if name in have), None)
+    fix = f"Use an image with {engine}" + (f", or roll out through {other}: `-- actor_rollout_ref.rollout.name={other}`." if other else ".")
+    return [said(_ENGINE, "blocking", f"The rollouts go through {engine}, which is not installed.", fix)]
 
 
 def _known(have: Mapping[str, str], trainer: str) -> Check:
@@ -109,7 +142,10 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
     checks = []
     if "flash_attn" in imports:
         problem = imports.pop("flash_attn")
-        fix = "Install the wheel made for this torch and CUDA, last of all: `uv sync --all-extras` takes the one of the lock file."
+        how = "`uv sync --all-extras` takes the one of the lock file"
+        if wanted.trainer == VERL:
+            how = "`pip install --no-build-isolation --force-reinstall --no-deps flash-attn` builds it against this torch"
+        fix = f"Install the wheel made for this torch and CUDA, last of all: {how}."
         name = f"flash-attn {have.get('flash_attn')}"
         good = said(_FLASH, "ok", f"{name} can be imported.")
         checks.append(good if problem is None else said(_FLASH, "blocking", f"{name} cannot be imported: {problem}", fix))

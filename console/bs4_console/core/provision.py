@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bs4_console.core.errors import ConsoleError, NotApplicableError, RefusedError
-from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.inventory import Pod
 from bs4_console.core.provision_book import Book, Intent
 from bs4_console.core.provision_errors import AlreadyThere, Dearer, NoOffers, NotGone, NothingMade, NotUp, OverBudget, Unsettled
 from bs4_console.core.provision_plan import PLAN_S, Found, Plan, no_offers
+from bs4_console.core.provision_pod import greets
 from bs4_console.providers.base import Machine, Offer, Provider, Want, is_ours
 from bs4_console.providers.errors import InDoubt, NotAllowed, NotSent, ProviderError, WrongKey
 
@@ -27,8 +28,7 @@ _CENT = 0.005
 
 __all__ = [
     "AlreadyThere", "Dearer", "Found", "Listed", "NoOffers", "NotGone", "NotUp", "NothingMade", "OverBudget", "Patience", "Plan",
-    "Provisioner",
-    "Unsettled", "greets", "pod_of", "remember",
+    "Provisioner", "Unsettled",
 ]  # fmt: skip
 
 Say = Callable[[str], None]
@@ -367,39 +367,6 @@ class Provisioner:
                 )
             await asyncio.sleep(self.patience.poll_s)
         self.book.ended(machine)
-
-
-async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
-    """Whether an SSH server is there and says so first; nothing is sent."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                return (await reader.read(4)).startswith(b"SSH-")
-            finally:
-                writer.close()
-    except (OSError, TimeoutError):
-        return False
-
-
-def pod_of(machine: Machine, name: str, identity_file: str | None, price: float | None = None) -> Pod:
-    """How a machine stands in the inventory."""
-    if machine.host is None or machine.port is None:
-        raise NotUp(f"{machine.name} has no address yet.", "Wait until it is up.", machine)
-    return Pod(
-        name, machine.host, machine.port, machine.user, identity_file, ssh_config=False, provider=machine.provider, instance=machine.id,
-        notes=machine.label or "", price=machine.price if price is None else price,
-    )  # fmt: skip
-
-
-def remember(machine: Machine, name: str, identity_file: str | None, book: Book, inventory: Inventory | None = None) -> Pod:
-    """Put it into the inventory, with provider, id and price, and into the journal."""
-    intent = book.by_machine(machine)
-    pod = pod_of(machine, name, identity_file, machine.price if intent is None else intent.price)
-    (inventory or Inventory()).add(pod)
-    if intent is not None:
-        book.note(intent, "pod", pod=name)
-    return pod
 
 
 def _refuse_others(run: str, intents: Sequence[Intent]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bs4_console.core.run_validation import Validation
+
 #: Words of a status after which nothing more comes.
 FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED", "CANCELLED")
 
@@ -79,6 +81,8 @@ class RunRecord:
     incidents: list[Incident] = field(default_factory=list)
     lessons: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    validation: list[Validation] = field(default_factory=list)
+    """The curves of what the run does not train on, the one with the most points first."""
 
     @property
     def final(self) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from bs4_console.core import run_validation
 from bs4_console.core.errors import RefusedError
 from bs4_console.core.locations import data_dir
 from bs4_console.core.mirror import Mirror
@@ -48,6 +49,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         reward=rewards[-1][1] if rewards else None,
         pace_s=run.step_seconds(),
         source=pod.name,
+        validation=run_validation.of(run.eval_points),
     )
     if not steps:
         record.pace_s = None

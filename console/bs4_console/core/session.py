@@ -1,57 +1,36 @@
-"""One pod kept up to date: connect, follow its streams from where they were left, come back after every loss."""
+"""One pod kept up to date: connect, follow its streams from where they were left, come back after every loss; ask and act meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
-from bs4_agent.streams.cursor import Chunk, Cursor
-from bs4_agent.streams.segments import parse
+from bs4_agent.streams.cursor import Chunk
 from bs4_console import __version__
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RefusedError, RemoteError, Unreachable, UsageError
+from bs4_console.core.errors import ChannelLost, ConsoleError, RefusedError, RemoteError, Unreachable
 from bs4_console.core.mirror import Mirror
+from bs4_console.core.pod_reader import READ_BYTES, PodReader
+from bs4_console.core.pod_streams import FILE, NOWHERE, place, position, stream_names
 from bs4_console.core.state import ActionView, PodState
 from bs4_console.core.together import Together
 from bs4_console.core.transport import Transport
+from bs4_console.core.waiting import at_most
 
 __all__ = ["Chunk", "PodSession"]
 
 #: Seconds before the first, second, ... retry; the last repeats. Each is spread by +-30 % so that 200 pods do not come back in one instant.
 BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-#: How long one read waits on the pod for something new. It bounds only how often an idle stream is asked again.
-WAIT_S = 20.0
 PING_S = 5.0
-#: Telemetry samples shown at once on contact.
-FIRST_SAMPLES = 120
-#: One read, the most that a frame carries.
-READ_BYTES = 262144
-#: Older telemetry is fetched beside the live streams at no more than 64 KiB every tenth of a second.
-BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
 #: How long a call waits for a link that is just being made, and a submission whose link was lost under it for another.
 CONNECT_S, RESUBMIT_S = 5.0, 30.0
-#: Streams that a pod can have here; one that names more is not believed.
-STREAMS_LIMIT = 10_000
-#: Reads of step streams that wait at a time, and how long each waits when there are more streams than that.
-STEP_READS, SHARED_S = 4, 1.0
-#: Before every place.
-NOWHERE = "0:0"
 #: Pause before asking again after a link was lost in the middle of an answer.
 LOOK_S = 0.05
-#: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
-FILE = "file/"
-#: How often the list of streams is asked for (new runs, new logs).
-LIST_S = 2.0
-
-Apply = Callable[[dict[str, Any]], None]
 
 
 class PodSession:
@@ -65,13 +44,7 @@ class PodSession:
         self._deploy = deploy
         self._channel: Channel | None = None
         self._up = asyncio.Event()
-        self._sampled = asyncio.Event()
-        """Telemetry of this connection has arrived."""
-        self._look = asyncio.Event()
-        """A run that was not known: its streams are wanted now."""
-        self._step_reads = asyncio.Semaphore(STEP_READS)
-        self._backfilled = False
-        self._replayed = False
+        self._reader = PodReader(state, mirror)
         self._stop_retrying: ConsoleError | None = None
         self._wake = asyncio.Event()
 
@@ -108,17 +81,8 @@ class PodSession:
         self._wake.set()
 
     def replay(self) -> None:
-        """Fill the state from the mirror: what was known when the console was last open, its age included. Once only."""
-        if self._replayed:
-            return
-        self._replayed = True
-        for record in self.mirror.records("journal"):
-            self._apply("journal", self.state.apply_journal, record)
-        for run in list(self.state.runs):
-            for record in self.mirror.records(f"steps/{run}"):
-                self._apply(f"steps/{run}", functools.partial(self.state.apply_step, run), record)
-        for record in self.mirror.tail("telemetry", FIRST_SAMPLES):
-            self._apply("telemetry", functools.partial(self.state.apply_telemetry, kept=True), record)
+        """What was known when the console was last open, its age included; also without a link."""
+        self._reader.replay()
 
     async def _connected_life(self) -> None:
         link = self.state.link
@@ -140,7 +104,7 @@ class PodSession:
             finally:
                 self._channel = None
                 self._up.clear()
-                self._sampled.clear()
+                self._reader.sampled.clear()
                 await channel.close()
         finally:
             await transport.close()
@@ -152,151 +116,14 @@ class PodSession:
         if isinstance(theirs := channel.hello.get("t"), (int, float)):
             self.state.link.clock_offset = theirs - time.time()
         if self.mirror.use(str(channel.hello.get("home") or "")):
-            self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        self.state.forget()
-        self._replayed = self._backfilled = False
-        self.replay()
-        self.state.changed()
+            self._reader.begin_anew()
 
     async def _follow_everything(self, channel: Channel) -> None:
         """Runs until one of the loops fails; a lost channel fails all of them at once."""
         loops = Together()
-        loops.start(self._follow_journal(channel))
-        loops.start(self._follow_telemetry(channel, loops))
+        self._reader.start(channel, loops)
         loops.start(self._ping(channel))
-        loops.start(self._discover(channel, loops))
         await loops.wait()
-
-    async def _follow(self, channel: Channel, stream: str, apply: Apply, first: str = "start") -> None:
-        cursor = self.mirror.cursor(stream) or first
-        wait = 0.0  # until the end was met once: an empty stream has its place at once, not after a wait
-        while True:
-            chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
-            if chunk.gap:
-                self.mirror.note_gap(stream, chunk.gap)
-            self.mirror.append(stream, chunk.start, chunk.next, chunk.data)
-            for line in chunk.data.split(b"\n"):
-                if line:
-                    self._apply(stream, apply, parse(line))
-            self._note_mirror()
-            if chunk.data or chunk.next != cursor:
-                self.state.changed()
-            if stream == "journal" and cursor != first and _position(chunk.start)[0] > _position(cursor)[0]:
-                await self._release(channel)
-            wait = 0.0 if chunk.data or chunk.gap else WAIT_S
-            cursor = chunk.next
-
-    async def _read(self, channel: Channel, stream: str, cursor: str, limit: int, wait: float) -> Chunk:
-        try:
-            return await self._waiting_turn(channel, stream, cursor, limit, wait)
-        except RemoteError as error:
-            if error.type != "bad-cursor":
-                raise
-            # The agent's disk was set back to an earlier state (a restored snapshot): what we hold is of a past that it does not know.
-            self.mirror.start_anew()
-            self._begin_anew()
-            raise ChannelLost(f"{self.state.name} does not know what was read of it before.", "It is read anew.") from None
-
-    async def _waiting_turn(self, channel: Channel, stream: str, cursor: str, limit: int, wait: float) -> Chunk:
-        """An agent lets sixteen reads of a connection wait; the open logs of the screen need most of them. So the steps of many runs share
-        a few, and a refusal for too many is a pause."""
-        shared = stream.startswith("steps/")
-        if shared and sum(name.startswith("steps/") for name in self.state.streams) > STEP_READS:
-            wait = min(wait, SHARED_S)
-        while True:
-            try:
-                async with self._step_reads if shared else contextlib.nullcontext():
-                    return await channel.read(stream, cursor, limit=limit, wait=wait)
-            except RemoteError as error:
-                if error.type != "too-many-calls":
-                    raise
-            await asyncio.sleep(SHARED_S)
-
-    def _apply(self, stream: str, apply: Apply, record: dict[str, Any] | None) -> None:
-        """One record into the state. A pod can send anything: what is not understood is noted and left out, and the watch goes on."""
-        try:
-            if record is None:
-                raise ValueError("it is no JSON object")
-            apply(record)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-            self.state.notes[stream] = (
-                f"A record of {stream} was not understood ({type(error).__name__}: {error}); the console may be too old."
-            )
-
-    async def _follow_journal(self, channel: Channel) -> None:
-        await self._release(channel)
-        await self._follow(channel, "journal", self._apply_journal)
-
-    def _apply_journal(self, record: dict[str, Any]) -> None:
-        known = len(self.state.runs)
-        self.state.apply_journal(record)
-        if len(self.state.runs) > known:
-            self._look.set()
-
-    async def _release(self, channel: Channel) -> None:
-        """The agent keeps the oldest part of a full journal (64 MB) until a console holds it. One that keeps nothing says nothing."""
-        cursor = self.mirror.secure("journal")
-        self._note_mirror()
-        if cursor is None or self.state.read_only:
-            return
-        try:
-            await channel.submit({"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor})
-        except RemoteError:
-            # An agent from before this action refuses it; its journal then simply stays.
-            return
-
-    async def _follow_telemetry(self, channel: Channel, loops: Together) -> None:
-        """Begins with the last two minutes: the screen is true at once. What lies between that and what is held is fetched beside it."""
-        begin = _place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
-        held = self.mirror.cursor("telemetry")
-        if self.mirror.keeps:
-            start = held if self._backfilled and held else _place(await channel.query("telemetry", "stat"), "start")
-            loops.start(self._backfill(channel, start, begin))
-        if held is None or _position(held) < _position(begin):
-            self.mirror.append("telemetry", begin, begin, b"")
-        await self._follow(channel, "telemetry", self._apply_telemetry, begin)
-
-    def _apply_telemetry(self, record: dict[str, Any]) -> None:
-        self.state.apply_telemetry(record)
-        self._sampled.set()
-
-    async def _backfill(self, channel: Channel, cursor: str, goal: str) -> None:
-        """Keep the telemetry that was written while nobody watched, slowly: a day of 8 GPUs is 140 MB, and the link is for what is new."""
-        while self.mirror.keeps and _position(cursor) < _position(goal):
-            held = self.mirror.hole("telemetry", cursor)
-            # Behind what is held may be the end of that segment: one record tells, a whole chunk would fetch the next segment's again.
-            chunk = await self._read(channel, "telemetry", held, BACKFILL_BYTES if held == cursor else 1, 0.0)
-            if chunk.next == held:
-                break
-            if chunk.gap:
-                self.mirror.note_gap("telemetry", chunk.gap)
-            self.mirror.keep("telemetry", chunk.start, chunk.data)
-            self._note_mirror()
-            cursor = chunk.next
-            await asyncio.sleep(BACKFILL_PAUSE_S)
-        self._backfilled = self.mirror.keeps
-
-    async def _discover(self, channel: Channel, loops: Together) -> None:
-        following: set[str] = set()
-        while True:
-            self._look.clear()
-            self.state.streams = await _stream_names(channel)
-            for stream in self.state.streams:
-                run = stream.removeprefix("steps/")
-                if stream.startswith("steps/") and stream not in following and run in self.state.runs:
-                    following.add(stream)
-                    loops.start(self._follow_steps(channel, stream, following))
-            await _at_most(self._look.wait(), LIST_S)
-
-    async def _follow_steps(self, channel: Channel, stream: str, following: set[str]) -> None:
-        try:
-            await self._follow(channel, stream, functools.partial(self.state.apply_step, stream.removeprefix("steps/")))
-        except RemoteError as error:
-            if error.type != "unknown-stream":
-                raise
-            following.discard(stream)  # the run was removed; one of that name may come again
 
     async def _ping(self, channel: Channel) -> None:
         while True:
@@ -304,10 +131,6 @@ class PodSession:
             self.state.link.rtt, self.state.link.clock_offset = channel.rtt, channel.clock_offset
             self.state.changed()
             await asyncio.sleep(PING_S)
-
-    def _note_mirror(self) -> None:
-        if self.mirror.stopped:
-            self.state.notes["mirror"] = self.mirror.stopped
 
     def _progress(self, phrase: str) -> None:
         self.state.progress = phrase
@@ -324,13 +147,13 @@ class PodSession:
         delay = BACKOFF[min(max(link.attempts - 1, 0), len(BACKOFF) - 1)] * random.uniform(0.7, 1.3)  # noqa: S311 (jitter, not a secret)
         link.retry_at = None if self._stop_retrying else time.monotonic() + delay
         self._wake.clear()
-        await _at_most(self._wake.wait(), None if self._stop_retrying else delay)
+        await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 
     async def connected(self, timeout: float) -> Channel:
         """The live channel, waiting up to `timeout` seconds for it; the link's own error when there is none."""
         link = self.state.link
         if not self._up.is_set() and self._stop_retrying is None:
-            await _at_most(self._up.wait(), timeout)
+            await at_most(self._up.wait(), timeout)
             if not self._up.is_set():
                 raise Unreachable(
                     link.detail or f"{self.state.name} did not answer within {math.ceil(timeout)} s.",
@@ -364,14 +187,14 @@ class PodSession:
 
     async def _read_everything_up_to_now(self, channel: Channel) -> None:
         await self._read_up_to_now(channel, "journal")
-        for stream in await _stream_names(channel):
+        for stream in await stream_names(channel):
             if stream.startswith("steps/") and stream.removeprefix("steps/") in self.state.runs:
                 await self._read_up_to_now(channel, stream)
-        await self._still(channel, self._sampled.is_set)
+        await self._still(channel, self._reader.sampled.is_set)
 
     async def _read_up_to_now(self, channel: Channel, stream: str) -> None:
-        goal = _position(_place(await channel.query(stream, "stat"), "end"))
-        await self._still(channel, lambda: _position(self.mirror.cursor(stream) or NOWHERE) >= goal)
+        goal = position(place(await channel.query(stream, "stat"), "end"))
+        await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
         """Until `reached`, over this very channel: what was asked over another may be of another pod. ChannelLost when it has gone."""
@@ -406,7 +229,7 @@ class PodSession:
 
     async def streams(self) -> list[str]:
         """The names of the pod's streams as they are now."""
-        self.state.streams = await _stream_names(await self.connected(CONNECT_S))
+        self.state.streams = await stream_names(await self.connected(CONNECT_S))
         return self.state.streams
 
     async def seek_line(self, stream: str, line: int) -> str:
@@ -414,7 +237,7 @@ class PodSession:
         result = await self.query(stream, "seek-line", line=line)
         while isinstance(further := result.get("next"), dict):
             result = await self.query(stream, "seek-line", **further)
-        return _place(result, "cursor")
+        return place(result, "cursor")
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
         """Submit an action; returns its key. Progress is in the journal, so in `state.ledger.actions[key]`. `payload` is in no journal."""
@@ -462,45 +285,3 @@ class PodSession:
 
     async def close(self) -> None:
         self.mirror.close()
-
-
-async def _at_most(waiting: Awaitable[object], seconds: float | None) -> None:
-    """Until `waiting` ends, for `seconds` at most. (Not wait_for: Python 3.11's swallows a Ctrl-C that comes just as `waiting` ends.)"""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await waiting
-
-
-async def _stream_names(channel: Channel) -> list[str]:
-    """All streams of the pod, page by page."""
-    names: list[str] = []
-    after = ""
-    while True:
-        page = await channel.query("*", "list", after=after)
-        entries, further = page.get("streams"), page.get("next")
-        names += [str(entry.get("name")) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        if not isinstance(further, dict) or len(names) > STREAMS_LIMIT:
-            return sorted(names)
-        after = str(further.get("after"))
-
-
-def file_stream(path: str) -> str:
-    """The stream of any file of a pod; UsageError for a path that is not whole."""
-    if not path.startswith(("/", "~/")):
-        raise UsageError(f"{path!r} is no whole path of the pod.", "Begin it with / or ~/.")
-    return FILE + path
-
-
-def _place(result: dict[str, Any], key: str) -> str:
-    """A cursor in the answer to a query, checked: it becomes a file name and a position here."""
-    try:
-        return str(Cursor.parse(str(result.get(key))))
-    except AgentError:
-        raise ProtocolMismatch(
-            "What answers on the pod does not speak the agent's protocol: its answer holds no cursor.", "Deploy the agent again."
-        ) from None
-
-
-def _position(cursor: str) -> tuple[int, int]:
-    generation, offset = cursor.split(":")
-    return int(generation), int(offset)

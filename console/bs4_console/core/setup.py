@@ -55,6 +55,11 @@ class Recipe:
         }
 
 
+def trainers() -> tuple[str, ...]:
+    """Those whose environment a set-up can make."""
+    return tuple(_stacks())
+
+
 def variables(vllm: str) -> dict[str, str]:
     """What the environment of launches gets with this version of vLLM."""
     version = _numbers(vllm)

@@ -6,11 +6,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
+from bs4_agent.trainers.steps import EVAL
 from bs4_console.core.links import Links
+from bs4_console.core.samples import Samples
 from bs4_console.core.witness import Sight, without_the_pod
+
+if TYPE_CHECKING:
+    from bs4_console.core.lost import Verdict
 
 __all__ = ["ActionView", "IncidentView", "Ledger", "Link", "PlanView", "PodState", "RunState", "RunView", "StepView"]
 
@@ -63,6 +68,8 @@ class RunState:
     view: RunView
     trainer_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
     orchestrator_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
+    eval_points: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
+    """Points of its validations and evaluations: `side` is `eval:` and the name, `val` the value."""
     components: list[dict[str, Any]] = field(default_factory=list)
     alive: bool = False
     stopped: bool = False
@@ -125,7 +132,7 @@ class PodState:
     link: Link = field(default_factory=Link)
     hello: dict[str, Any] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
-    telemetry: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=TELEMETRY_HISTORY))
+    telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))
     telemetry_seen: float | None = None
     """Console monotonic time when the newest telemetry record arrived; for one that was kept from earlier, when it was recorded."""
     notes: dict[str, str] = field(default_factory=dict)
@@ -136,6 +143,12 @@ class PodState:
     links: Links = field(default_factory=Links)
     sights: dict[str, Sight] = field(default_factory=dict)
     """By run, what W&B said of it at the last look (core/outside.py); empty where nobody asked."""
+    unseen: tuple[str, ...] = ()
+    """What W&B could not be asked at that look, and why, as phrases."""
+    provider: Sight | None = None
+    """What the pod's provider said of its machine at the last look; None where nobody asked."""
+    lost: Verdict | None = None
+    """What became of the pod while nothing answers there, or that it was rebooted (core/lost_watch.py). None else."""
     progress: str = ""
     """What the connection is doing right now ("uploading the agent"), for the screen."""
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
@@ -146,7 +159,7 @@ class PodState:
 
     @property
     def latest(self) -> dict[str, Any]:
-        return self.telemetry[-1] if self.telemetry else {}
+        return self.telemetry.newest or {}
 
     def age(self) -> float | None:
         """Seconds since the newest telemetry arrived here, or None when none ever did."""
@@ -165,6 +178,7 @@ class PodState:
         self.runs.clear()
         self.links = Links()
         self.sights.clear()
+        self.unseen, self.provider, self.lost = (), None, None
         self.streams = []
         self.notes.clear()
 
@@ -200,6 +214,9 @@ class PodState:
             return
         # Read at once: a record without them must not be half taken in.
         side, _, seen = record["side"], record["step"], self._recorded(record)
+        if side.startswith(EVAL):
+            state.eval_points.append(record)
+            return
         (state.trainer_steps if side == "trainer" else state.orchestrator_steps).append(record)
         state.step_seen = seen
 

@@ -6,14 +6,15 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.checkpoints.remote import prune, steps
+from bs4_agent.checkpoints.remote import prune, seeds, steps
 from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.prune import Pruning
+from bs4_agent.checkpoints.remote.seeds import SeedStep
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from bs4_agent.checkpoints.remote.b2 import B2Store
 
 __all__ = [
-    "Place", "Prunable", "StoreFailed", "carry_out", "line", "look", "open_store", "place_of", "plan_prune", "remote_as_dict", "status",
+    "Place", "Prunable", "StoreFailed", "carry_out", "line", "look", "older", "open_store", "place_of", "plan_prune",
+    "remote_as_dict", "status",
 ]  # fmt: skip
 
 #: The variables that every tool of Backblaze reads.
@@ -112,6 +114,14 @@ def look(store: B2Store, place: Place, run: str) -> RemoteRun:
     return found
 
 
+def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
+    """The steps that scripts before us left of this run, oldest first. StoreFailed."""
+    try:
+        return list(seeds.read(store, Layout(place.prefix, run)).steps)
+    except AgentError as error:
+        raise StoreFailed(error) from error
+
+
 def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
     """What would go. RefusedError where nothing may, with the reason."""
     found = look(store, place, run)
@@ -148,13 +158,17 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
             store.cancel(entry)
 
 
-def remote_as_dict(place: Place, run: str, found: RemoteRun) -> dict[str, Any]:
+def remote_as_dict(place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()) -> dict[str, Any]:
+    """`left`: as `older` gives them."""
     return {
         "to": str(place),
         "run": run,
         "pointer": found.pointer.step if found.pointer else None,
         "pointer_why": found.pointer_why,
         "steps": [_step(one, found) for one in found.steps],
+        "older": [
+            {"step": one.step, "root": one.root, "bytes": one.bytes, "files": len(one.files), "missing": one.missing} for one in left
+        ],
         "others": sorted(found.others),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from bs4_console.core.fleet import Fleet
     from bs4_console.core.state import PodState
+    from bs4_console.tui.path_offers import PathOffers
 
 #: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the line's, not the log's, limit.
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
@@ -289,7 +291,13 @@ class ConsoleApp(Going, inherit_bindings=False):
         command, _ = commands.parse(word)
         if command is None:
             return []
-        return [offer for offer in offers(self, command.completes) if offer.startswith(rest)]
+        return [offer for offer in offers(self, command.completes, rest) if offer.startswith(rest)]
+
+    @cached_property
+    def paths(self) -> PathOffers:
+        from bs4_console.tui.path_offers import PathOffers  # only for a person who types a path
+
+        return PathOffers(self)
 
     def do_quit(self, args: str) -> None:
         self.kept.note(self)

@@ -8,7 +8,8 @@ from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
 from bs4_console.core.errors import ConsoleError
-from bs4_console.core.session import file_stream
+from bs4_console.core.pod_streams import file_stream
+from bs4_console.tui import commands
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.messages import MessagesScreen
@@ -65,6 +66,14 @@ class Going(Telling):
             self.pop_screen()
 
     def do_pod(self, args: str) -> None:
+        """Of the pod at hand its own page; of a named one its row in the fleet."""
+        if not args:
+            pod = self.screen.subject().pod if isinstance(self.screen, ConsoleScreen) else None
+            if pod is None:
+                self.say(commands.NEEDS["pod"], severity="warning")
+            elif not (isinstance(self.screen, ConsoleScreen) and self.screen.place == commands.POD):
+                self.open_pod(pod)
+            return
         if not any(pod.name == args for pod in self.fleet.pods):
             self.say(
                 f"There is no pod {args!r}; there are {', '.join(sorted(p.name for p in self.fleet.pods)) or 'none'}.", severity="warning"
@@ -132,6 +141,9 @@ class Going(Telling):
     def open_logs(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
         from bs4_console.tui.screens.log import LogScreen
 
+        if source is not None and source.startswith(("/", "~/")):
+            self.open_file(pod, source)
+            return
         known = [stream.rpartition("/")[2] for stream in pod.streams if stream.startswith(f"log/{run}/")]
         if source is not None and source not in known:
             self.say(f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.", severity="warning")

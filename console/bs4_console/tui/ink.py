@@ -149,6 +149,17 @@ def cut(line: Line, width: int) -> Line:
     return kept
 
 
+def whole(parts: Iterable[Line], width: int) -> Line:
+    """Of several parts those that fit, each whole, in their order; only the first is cut."""
+    line: Line = []
+    for number, part in enumerate(parts):
+        if number == 0:
+            line = [*cut(part, width)]
+        elif width_of(line) + width_of(part) <= width:
+            line += part
+    return line
+
+
 def _cut_text(text: str, width: int) -> str:
     if text.isascii():
         return text[: max(0, width)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import pins, themes
@@ -19,10 +20,14 @@ _FIXED = {
 }
 
 
-def offers(app: ConsoleApp, what: str) -> list[str]:
-    """`what`: a command's `completes`."""
+def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
+    """`what`: a command's `completes`. `typed`: the argument so far; only paths, which the pod is asked for, depend on it."""
     subject = app.screen.subject() if isinstance(app.screen, ConsoleScreen) else Subject()
     pods = app.fleet.pods
+    if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):
+        return app.paths.of(subject.pod, typed)
+    if what == "paths":
+        return [*([f"{subject.run.view.output_dir}/"] if subject.run and subject.run.view.output_dir else []), "~/", "/"]
     if what == "pods":
         return sorted(pod.name for pod in pods)
     if what == "runs":

@@ -48,6 +48,30 @@ _RUN = {
 }
 
 
+_LOST = {
+    "reclaimed": Status(4, "✖", "reclaimed", "bad bold"),
+    "ended": Status(4, "✖", "pod gone", "bad bold"),
+    "hung": Status(3, "?", "hung", "warn bold"),
+    "network-only": Status(2, "▲", "link only", "warn"),
+    "rebooted": Status(2, "▲", "rebooted", "warn"),
+}
+_NO_NETWORK = Status(3, "?", "no network", "warn bold")
+
+
+def lost(pod: PodState) -> Status | None:
+    """What became of a pod that does not answer, or was another boot; None where that is not known."""
+    if pod.lost is None:
+        return None
+    if pod.lost.word == "network-only" and any(sign.source == "network" for sign in pod.lost.evidence):
+        return _NO_NETWORK
+    return _LOST.get(pod.lost.word)
+
+
+def taken(pod: PodState) -> bool:
+    """Whether the pod is lost for good, by two signs that do not depend on each other."""
+    return link_down(pod) and pod.lost is not None and pod.lost.lost
+
+
 def link_down(pod: PodState) -> bool:
     """Whether the link stands in an error; connecting for the first time is none."""
     return not pod.link.up and pod.link.state not in ("new", "connecting")
@@ -65,14 +89,20 @@ def fixing(pod: PodState, run: str) -> bool:
 def of(pod: PodState, run: RunState | None) -> Status:
     """Incidents before the link, the link before the run's own state: an unreachable pod's run is unknown, not running."""
     incidents = pod.ledger.open_incidents(run.name) if run else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    known = lost(pod)
+    if known is not None and taken(pod):
+        # Where nothing trained, nothing was lost with it.
+        return known if run is not None and run.word not in ("finished", "stopped") else Status(1, "■", known.word, "dim")
     if incidents and run and fixing(pod, run.name) and not link_down(pod):
         return Status(4, "↻", "fixing", "accent bold")
     if any(i.severity == "critical" for i in incidents):
         return Status(4, "✖", "critical", "bad bold")
     if link_down(pod):
-        return Status(3, "?", pod.link.state, "warn bold")
+        return known or Status(3, "?", pod.link.state, "warn bold")
     if incidents:
         return Status(2, "▲", "warning", "warn")
+    if known is not None:
+        return known
     if pod.link.state in ("new", "connecting") and not pod.telemetry:
         return Status(1, "…", "connecting", "accent")
     if run is None:
@@ -158,8 +188,11 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     if roots:
         more = len(incidents) - 1
         found.append((roots[0].title + (f" (+{more})" if more else ""), "bad" if roots[0].severity == "critical" else "warn"))
+    if (known := lost(pod)) is not None and pod.lost is not None:
+        found.insert(0 if taken(pod) else len(found), (pod.lost.sentence, "bad" if taken(pod) else "warn"))
     if link_down(pod):
-        found.append((link_words(pod, clock), "warn"))
+        found.append((link_words(pod, clock), "dim" if known is not None else "warn"))
+        found += [(text, "") for text in _heard(pod, run, clock)] if known is None else []
     elif not pod.link.up:
         found.append((link_words(pod, clock), "accent"))
     elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
@@ -173,6 +206,17 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     if gpus.get("state") in ("stale", "error"):
         found.append((f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}", "warn"))
     return found
+
+
+def _heard(pod: PodState, run: RunState | None, clock: Clock) -> list[str]:
+    """What W&B says of a run whose pod does not answer; it proves no death."""
+    sight = pod.sights.get(run.name) if run is not None else None
+    if run is None or sight is None:
+        return []
+    from bs4_console.core.witness import without_the_pod
+
+    said = without_the_pod(run.name, sight, clock.wall())
+    return [said] if said else []
 
 
 def _ended(run: RunState) -> str:

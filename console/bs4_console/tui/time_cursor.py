@@ -64,10 +64,8 @@ class TimeCursor:
         t = self.of(pod)
         if t is None:
             return pod.latest or None
-        if pod.telemetry and t >= pod.telemetry[0]["t"] - STALE_S:
-            nearest = min(pod.telemetry, key=lambda record: abs(record["t"] - t))
-            if abs(nearest["t"] - t) <= STALE_S:
-                return nearest
+        if (nearest := pod.telemetry.near(t, STALE_S)) is not None:
+            return nearest
         held = self._moments.get((pod.name, round(t)))
         if held is None or (held[1] is None and self._app.clock.mono() - held[0] > AGAIN_S):
             self._wanted[pod.name] = t
@@ -80,10 +78,9 @@ class TimeCursor:
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
         """Telemetry from `begin` to `end` (the pod's clock), thinned out where it is no longer in memory; as far as it was read by now."""
-        held = pod.telemetry
-        oldest = float(held[0]["t"]) if held else math.inf
-        recent = [record for record in held if begin <= record["t"] <= end]
-        until = min(end, oldest)
+        oldest = pod.telemetry.begin
+        recent = pod.telemetry.between(begin, end)
+        until = end if oldest is None else min(end, oldest)
         if begin >= until - 1.0:
             return recent
         key = (int(begin), min(math.ceil(until / _GRAIN_S) * _GRAIN_S, int(end) + 1))

@@ -17,6 +17,7 @@ from bs4_agent import ledger
 from bs4_agent.checkpoints import guard as guard_module
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.holds import hold
+from bs4_agent.checkpoints.sets import step_sets
 from bs4_agent.errors import BadRequest, StepFailed
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
@@ -121,6 +122,26 @@ def test_an_upload_keeps_its_step_until_it_is_done(demo: Guarded) -> None:
         assert trees(demo) == everywhere(5, 15, 20)
     demo.look()
     assert trees(demo) == everywhere(15, 20)
+
+
+def test_what_must_be_in_the_store_first_stays_until_it_is(demo: Guarded) -> None:
+    """By the sync's own records of what it verified there; what was written anew since, or went from there, is not what was saved."""
+    old(demo.spec, 5, 10, 15, 20)
+    demo.order(last=2, synced=True)
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [5, 10, 15, 20]
+    times = {one.step: one.t for one in step_sets(demo.runs.trainer(demo.run), demo.spec)}
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs")
+    for step, t in ((5, times[5]), (10, times[10] - 50), (15, times[15])):
+        demo.book("sync", run="demo", event="step-done", step=step, set_t=t, rate=1, pointed=True, held="")
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [10, 15, 20])
+    demo.book("sync", run="demo", event="step-done", step=10, set_t=times[10], rate=1, pointed=False, held="")
+    demo.book("sync", run="demo", event="listed", pointer=15, steps=[15], torn=[])
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [10, 15, 20]
+    demo.book("sync", run="demo", event="step-done", step=10, set_t=times[10], rate=1, pointed=False, held="")
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [15, 20])
+    assert demo.book.ledger.orders["demo"]["synced"] is True
 
 
 def test_a_process_that_reads_a_step_keeps_it(demo: Guarded) -> None:

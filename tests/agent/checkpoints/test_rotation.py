@@ -138,6 +138,7 @@ def test_what_the_trainer_still_means_to_delete_is_the_trainers(saved: tuple[int
         {"last": 2, "milestones": -1},
         {"last": 3, "at_least": 1},
         {"last": 3, "at_least": 4},
+        {"last": 3, "synced": "yes"},
     ],
 )
 def test_orders_that_would_lose_what_a_resume_needs_are_refused(body: dict[str, object]) -> None:
@@ -146,7 +147,8 @@ def test_orders_that_would_lose_what_a_resume_needs_are_refused(body: dict[str, 
 
 
 def test_orders() -> None:
-    assert asked({"last": 3}) == {"last": 3, "at_least": 3, "milestones": 0}
+    assert asked({"last": 3}) == {"last": 3, "at_least": 3, "milestones": 0, "synced": False}
+    assert Order.of(asked({"last": 3, "synced": True})) == Order(3, 3, synced=True)
     assert Order.of({"last": 3, "at_least": 2, "milestones": 50, "who": "alice"}) == Order(3, 2, 50, "alice")
     assert Order.of(dict(asked({"off": True}))) is None
     assert Order.of(None) is None

@@ -83,6 +83,19 @@ def test_one_round(runs: Runs) -> None:
     assert collector.of("demo", 2) == (None, None, None), "another attempt was not looked at yet"
 
 
+def test_a_run_that_writes_no_log_of_its_own_misses_none(runs: Runs) -> None:
+    """verl without the file logger prints everything: that nothing lies in its directory is no sign that it writes elsewhere."""
+    found = []
+    for trainer in ("prime-rl-2026-01", "verl"):
+        runs.spec = dataclasses.replace(runs.spec, trainer=trainer)
+        collector = Collector(runs)  # type: ignore[arg-type]
+        collector.round()
+        around = collector.of("demo", 1)[2]
+        assert around is not None
+        found.append(around.logs_found)
+    assert found == [False, None]
+
+
 def test_a_settled_step_is_measured_once_and_a_young_one_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     old, young = put(runs, 0, 1000, age=600), put(runs, 1, 500)
     measured: list[str] = []

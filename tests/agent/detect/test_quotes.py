@@ -72,6 +72,32 @@ def test_a_mark_in_the_header_itself():
     assert not fires("12:00:01    INFO Rollout 7 <|im_start|>user\n" + TRACEBACK + STEP)
 
 
+SAMPLE = "(TaskRunner pid=9) [prompt] user\n(TaskRunner pid=9) Why does it stop?\n(TaskRunner pid=9) [response] I ran it:\n"
+ENDED = "(TaskRunner pid=9) [ground_truth] 72\n(TaskRunner pid=9) [score] 0.0\n"
+BY_RAY = "".join(f"(TaskRunner pid=9) {line}\n" for line in TRACEBACK.splitlines())
+VERL_STEP = "(TaskRunner pid=9) step:4 - actor/pg_loss:0.1\n"
+
+
+def verl_fires(log: str) -> bool:
+    rules = playbook("x", {"pattern": "^torch.OutOfMemoryError: CUDA out of memory", "levels": ["ERROR", ""], "source": "trainer"})
+    plain, thorough = (found(log, rules, source="trainer", thorough=way) for way in (False, True))
+    assert plain == thorough
+    return bool(plain)
+
+
+@pytest.mark.parametrize("colour", ["", "\x1b[36m"])
+def test_a_sample_that_verl_prints_is_somebodys_words(colour):
+    def shown(log: str) -> str:
+        return log.replace("(TaskRunner pid=9)", f"{colour}(TaskRunner pid=9)\x1b[0m") if colour else log
+
+    assert not verl_fires(shown(SAMPLE + BY_RAY + ENDED + VERL_STEP))
+    assert not verl_fires(shown(SAMPLE + "and\n" * 20 + BY_RAY + "(TaskRunner pid=9) [score] 1.0\n" + (SAMPLE + BY_RAY + ENDED) * 3))
+    assert verl_fires(shown(SAMPLE + BY_RAY)), "who dies while it prints one was not quoting"
+    assert verl_fires(shown(SAMPLE + "no\n" + ENDED + BY_RAY + VERL_STEP)), "what stands below the sample is no part of it"
+    assert verl_fires(shown(SAMPLE + "x\n" * 250 + BY_RAY + ENDED)), "no sample is that long"
+    assert verl_fires(shown(BY_RAY + SAMPLE + ENDED)), "what stands above it neither"
+
+
 @pytest.mark.parametrize("above", ["Exception in thread Thread-3 (pull):\n", "Task exception was never retrieved\n", ""])
 def test_the_limit_a_bare_traceback_below_a_line_that_announces_nothing_is_believed(above):
     """It may be quoted, and a thread that dies while the others go on looks the same: docs/check.md says so."""

@@ -15,7 +15,7 @@ from bs4_agent.probes import stack
 from tests.support.interpreters import find
 from tests.support.pod import NotHere
 
-KEYS = {"python", "torch", "vllm", "prime_rl", "verifiers", "flash_attn", "cuda"}
+KEYS = {"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn", "cuda"}
 
 
 @pytest.fixture
@@ -44,7 +44,10 @@ def test_versions_without_importing_anything(environment: Path) -> None:
         "python": sys.version.split()[0],
         "torch": "2.9.1+cu128",
         "vllm": "0.13.0",
+        "sglang": None,
+        "ray": None,
         "prime_rl": "0.4.0",
+        "verl": None,
         "verifiers": "0.1.9",
         "flash_attn": "2.8.3",
         "cuda": "12.8",

@@ -102,6 +102,7 @@ class PracticeTrainer:
     id: str = "practice"
     title: str = "practice"
     first_step: int = 0
+    resumes: tuple[str, ...] = ("rl",)
     complete: Sequence[int] = field(default_factory=tuple)
 
     @property
@@ -110,6 +111,12 @@ class PracticeTrainer:
 
     def command(self, spec: LaunchSpec) -> list[str]:
         return ["/bin/sh", "-c", self.program, "rl", str(spec.output_dir), str(spec.resume)]
+
+    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        return {}
+
+    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
         out = spec.output_dir

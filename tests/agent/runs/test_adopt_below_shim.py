@@ -18,7 +18,7 @@ def found(*procs: Proc, monkeypatch) -> list[int]:
     monkeypatch.setattr(adopt, "_cwd", lambda proc: spec().cwd)
     nobody = SimpleNamespace(knows=lambda identity: False, observe=lambda snapshot: None)
     runs = SimpleNamespace(
-        scope=SimpleNamespace(uid=0), membership=nobody, trainer=lambda spec: SimpleNamespace(component=lambda *words: None)
+        scope=SimpleNamespace(uid=0), membership=nobody, all=list, trainer=lambda spec: SimpleNamespace(component=lambda *words: None)
     )
     candidates = adopt.candidates(runs, snapshot, recognise=lambda table, environment: [(30, spec())])
     return [candidate.root.pid for candidate in candidates]

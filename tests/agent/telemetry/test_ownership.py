@@ -135,3 +135,23 @@ def test_an_owner_is_an_identity_not_a_pid(scope: Scope, dev: Path, hold: Callab
     earlier = Identity(child.pid, child.identity.start_ticks - 500, child.identity.boot_id, child.identity.pidns)
     world.owned = {earlier: ("run-1", "engine")}
     assert world.attribute(sample([(child.pid, GIB)]))["devices"][0]["procs"][0]["run"] is None
+
+
+def test_a_containers_pids_are_those_of_its_holders(scope: Scope, dev: Path, hold: Callable[..., Child]) -> None:
+    """An NVML that speaks of a container's pids: each is the one holder of that device which has this number there."""
+    engine, worker, other = hold(dev / "nvidia0"), hold(dev / "nvidia1"), hold(dev / "nvidia1")
+    world = World(scope, engine)
+    gpus = sample([(23, 6 * GIB)], [(24, GIB)])
+    inner = {engine.pid: (23,), worker.pid: (24,), other.pid: (7,)}
+    snapshot = world.table.refresh()
+
+    def translated(inner: dict[int, tuple[int, ...]]) -> dict[str, Any]:
+        return attribute(gpus, snapshot, world.table.holders(), world.owned.get, world.table.monitors(), inner)
+
+    result = translated(inner)
+    assert result["pids"] == "local"
+    assert result["devices"][0]["procs"] == [{"pid": engine.pid, "mem": 6 * GIB, "visible": True, "run": "run-1", "component": "engine"}]
+    assert [proc["pid"] for proc in result["devices"][1]["procs"]] == [worker.pid]
+    # Two that have the number in different containers, one number that nobody has there, one of another device's holder: no guess.
+    for doubtful in ({**inner, other.pid: (24,)}, {**inner, worker.pid: (25,)}, {engine.pid: (24,), worker.pid: (23,)}):
+        assert translated(doubtful)["pids"] == "foreign"

@@ -192,3 +192,14 @@ def test_memory_is_bounded() -> None:
     for step in range(1, 2000):
         assert len(reader.feed_metrics(row(step, TRAINER_ROWS[3]), 1)) == 1
     assert sum(len(steps) for steps in reader._sides.values()) <= 256
+
+
+def test_an_evaluation_that_names_its_step_is_a_point_of_its_environment() -> None:
+    """prime-rl of January 2026 names none, so nothing is known of when it was."""
+    line = "Evaluated aime25 (Step 20) | Policy v19 |   3m 3s | Reward 0.3750 | Turns 1.0 | Branches 1.0 | Error 0.8% | Truncation 1.6%"
+    reader = StepReader(registry.get("prime-rl"), "demo", tz=0)
+    reader.anchor(1, START)
+    [point] = reader.feed("orchestrator", plain("SUCCESS", line, "23:59:59"), "1:0", 1)
+    at = {"stream": "log/demo/orchestrator", "cursor": "1:0"}
+    assert point == {"attempt": 1, "side": "eval:aime25", "step": 20, "val": 0.375, "log_t": START + 599, "at": at}
+    assert reader.feed("orchestrator", plain("SUCCESS", line, "23:59:59"), "1:9", 1) == []

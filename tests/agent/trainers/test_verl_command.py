@@ -9,6 +9,7 @@ import pytest
 
 from bs4_agent.detect import around
 from bs4_agent.errors import AgentError, NotApplicable
+from bs4_agent.runs import launching
 from bs4_agent.trainers import registry, verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.registry import recognise_tree
@@ -29,6 +30,18 @@ train_files = "data/train set.parquet"
 [actor_rollout_ref.model]
 path = "Qwen/Qwen2.5-0.5B-Instruct"
 "+override_config" = 3
+"""
+
+
+SFT = """
+[trainer]
+save_freq = 5
+total_epochs = 2
+n_gpus_per_node = 2
+[model]
+partial_pretrain = "Qwen/Qwen2.5-0.5B-Instruct"
+[environment]
+OMP_NUM_THREADS = 1
 """
 
 
@@ -62,6 +75,7 @@ def test_the_command_is_hydras_words(tmp_path: Path) -> None:
         "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct",
         "+actor_rollout_ref.model.override_config=3",
         f"trainer.default_local_dir={run}/checkpoints",
+        "trainer.experiment_name=demo",
         "trainer.logger=[console,file]",
         "trainer.resume_mode=disable",
         "trainer.resume_from_path=null",
@@ -127,15 +141,78 @@ def test_saving_is_switched_on_where_nobody_says_how_often(tmp_path: Path) -> No
 @pytest.mark.parametrize(("version", "module"), [("0.5.0", "fsdp_sft_trainer"), ("0.8.0", "fsdp_sft_trainer"), ("0.9.1", "sft_trainer")])
 def test_sft_goes_through_torchrun(tmp_path: Path, version: str, module: str) -> None:
     release(tmp_path, version)
-    words = VERL.command(spec(tmp_path, component="sft", processes=4))
+    words = VERL.command(spec(tmp_path, SFT, component="sft", processes=4))
     assert words[3:11] == [
         "-u", "-m", "torch.distributed.run", "--standalone", "--nnodes=1", "--nproc_per_node=4", "-m", f"verl.trainer.{module}",
     ]  # fmt: skip
 
 
+def test_one_rank_for_each_gpu_that_the_config_names_unless_a_number_is_said(tmp_path: Path) -> None:
+    release(tmp_path, "0.6.1")
+    assert "--nproc_per_node=2" in VERL.command(spec(tmp_path, SFT, component="sft"))
+    assert "--nproc_per_node=3" in VERL.command(spec(tmp_path, SFT, component="sft", processes=3))
+
+
+def test_an_sft_resumes_from_the_release_on_that_can(tmp_path: Path) -> None:
+    release(tmp_path, "0.5.0")
+    words = VERL.command(spec(tmp_path, SFT, component="sft"))
+    assert [word for word in words if word.startswith("trainer.resume")] == []  # its config has no such key
+    with pytest.raises(NotApplicable, match=r"verl 0\.5 cannot resume.*--fresh"):
+        VERL.command(spec(tmp_path, SFT, component="sft", resume=50))
+    release(tmp_path, "0.6.1")
+    words = VERL.command(spec(tmp_path, SFT, component="sft", resume=50))
+    assert f"trainer.resume_from_path={tmp_path}/out/demo/checkpoints/global_step_50" in words
+
+
+@pytest.mark.parametrize(("toml", "component", "other"), [(SFT, "rl", "sft"), (TOML, "sft", "rl")])
+def test_settings_of_the_other_trainer_are_refused(tmp_path: Path, toml: str, component: str, other: str) -> None:
+    release(tmp_path, "0.6.1")
+    with pytest.raises(BadConfig, match=f"settings of {other}.*--component {other}"):
+        VERL.command(spec(tmp_path, toml, component=component))
+
+
+def test_a_run_has_a_name_of_its_own_unless_somebody_gives_one(tmp_path: Path) -> None:
+    """verl calls every run gsm8k, and W&B would show them as one."""
+    assert "trainer.experiment_name=demo" in VERL.command(spec(tmp_path))
+    words = VERL.command(spec(tmp_path, TOML, "trainer.experiment_name=mine"))
+    assert [word for word in words if "experiment_name" in word] == ["trainer.experiment_name=mine"]
+
+
+def test_what_the_file_adds_and_a_word_takes_away_was_never_there(tmp_path: Path) -> None:
+    words = VERL.command(spec(tmp_path, TOML, "~actor_rollout_ref.model.override_config", "~data.train_files"))
+    assert [word for word in words if "override_config" in word or "train_files" in word] == ["~data.train_files"]
+
+
+def test_the_environment_is_the_files_and_no_word_of_hydras(tmp_path: Path) -> None:
+    start = spec(tmp_path, SFT, component="sft")
+    assert VERL.environment(start) == {"OMP_NUM_THREADS": "1"}
+    release(tmp_path / "train/verl", "0.6.1")
+    assert not any("OMP" in word for word in VERL.command(start))
+    # A submodule is found by the path that its own scripts set.
+    assert VERL.environment(start) == {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{tmp_path}/train/verl"}
+    with pytest.raises(BadConfig, match="names and plain values"):
+        VERL.environment(spec(tmp_path, "[environment]\nA = [1]\n"))
+
+
+def test_what_a_look_before_the_start_needs(tmp_path: Path) -> None:
+    release(tmp_path, "0.6.1")
+    rl = (
+        "[trainer]\nn_gpus_per_node = 4\nsave_freq = 7\nmax_actor_ckpt_to_keep = 2\ntotal_training_steps = 9\nlogger = ['console', 'wandb']"
+    )
+    needs = VERL.needs(spec(tmp_path, rl + "\n[actor_rollout_ref]\nmodel.path = 'a/b'\nmodel.lora_rank = 8\nrollout.name = 'sglang'\n"))
+    assert {key: needs[key] for key in ("gpu_ids", "interval", "keep_last", "max_steps", "wandb", "model", "engine", "bytes_each")} == {
+        "gpu_ids": [0, 1, 2, 3], "interval": 7, "keep_last": 2, "max_steps": 9, "wandb": True, "model": "a/b", "engine": "sglang",
+        "bytes_each": 4.0,
+    }  # fmt: skip
+    assert VERL.needs(spec(tmp_path, rl + "\n[environment]\nWANDB_MODE = 'offline'"))["wandb"] is False
+    sft = VERL.needs(spec(tmp_path, SFT, component="sft"))
+    # verl's own default asks W&B; a launch from here leaves that out where it knows a better logger.
+    assert (sft["gpu_ids"], sft["engine"], sft["wandb"], sft["bytes_each"]) == ([0, 1], None, False, 12.0)
+
+
 def test_what_is_not_started_from_here(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"another name since 0\.9"):
-        VERL.command(spec(tmp_path, component="sft"))
+        VERL.command(spec(tmp_path, SFT, component="sft"))
     with pytest.raises(NotApplicable, match="rl or sft"):
         VERL.command(spec(tmp_path, component="orchestrator"))
     with pytest.raises(BadConfig, match="counts steps from 1"):
@@ -146,12 +223,19 @@ def test_what_is_not_started_from_here(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_say_what_the_rules_ask_for(path: Path, tmp_path: Path) -> None:
-    start = LaunchSpec("demo", "verl", path, tmp_path, tmp_path / "out")
-    known = verl_settings.flat(start)
-    assert VERL.max_steps(start)
+    release(tmp_path, "0.6.1")
+    known = verl_settings.flat(LaunchSpec("demo", "verl", path, tmp_path, tmp_path / "out"))
+    sft = verl_settings.component_of(known) == "sft"
+    start = LaunchSpec("demo", "verl", path, tmp_path, tmp_path / "out", component="sft" if sft else "rl")
+    assert known["trainer.total_epochs"] if sft else VERL.max_steps(start)
     assert known["trainer.save_freq"] > 0
-    assert known["trainer.max_actor_ckpt_to_keep"] >= 2
-    assert VERL.command(start)
+    assert known["trainer.max_ckpt_to_keep" if sft else "trainer.max_actor_ckpt_to_keep"] >= 2
+    words = VERL.command(start)
+    assert f"trainer.experiment_name={start.run}" in words or "trainer.experiment_name" in known
+    assert launching.environment(VERL.environment(start)) == VERL.environment(start)
+    # Hydra has one word for each key, and quotes around what it would not read.
+    keys = [word.partition("=")[0].lstrip("+") for word in words if "=" in word and not word.startswith(("env", "VERL", "--"))]
+    assert len(keys) == len(set(keys))
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ STEPS: list[tuple[str, str, int, dict[str, Any]]] = [
         1,
         {
             "entropy": 0.3227, "grad_norm": 0.15000000000000002, "lr": 1e-06, "reward": "nan", "time_s": 97.13,
-            "not_finite": "critic/score/mean",
+            "not_finite": "critic/score/mean", "validation": {"openai/gsm8k/acc/mean@1": 0.5},
         },
     ),
     ("a worker on another node", "(WorkerDict pid=1, ip=10.0.0.2) step:3 - actor/pg_loss:-0.01", 3, {"loss": -0.01}),
@@ -91,9 +91,9 @@ def test_every_form_of_a_step_gives_its_numbers(line: str, step: int, values: di
 OTHERS: list[tuple[str, str, int | None, dict[str, Any]]] = [
     (
         "step:0 - val-aux/openai/gsm8k/reward/mean@1:0.565 - val-core/openai/gsm8k/acc/mean@1:0.508",
-        "eval", 0, {"reward": 0.508, "env": "openai/gsm8k"},
+        "eval", 0, {"reward": 0.508, "env": "openai/gsm8k", "validation": {"openai/gsm8k/acc/mean@1": 0.508}},
     ),
-    ("step:50 - val/loss:0.7", "eval", 50, {"loss": 0.7}),
+    ("step:50 - val/loss:0.7", "eval", 50, {"loss": 0.7, "validation": {"val/loss": 0.7}}),
     (
         f"{ESC} \rTraining Progress:  33%|███▎      | 1/3 [00:02<00:04,  2.01s/it]",
         "heartbeat", 1, {"desc": "Training Progress", "percent": 33, "current": 1, "total": 3},
@@ -206,6 +206,20 @@ def test_one_line_tells_both_sides() -> None:
         {"attempt": 1, "side": "trainer", "step": 3, "loss": 0.5, "at": at},
         {"attempt": 1, "side": "orchestrator", "step": 3, "reward": 0.25, "truncation": 50.0, "at": at},
     ]
+
+
+def test_a_validation_is_a_point_of_its_own_and_no_step() -> None:
+    reader, log, at = StepReader(VERL, "demo"), RunLog("demo", 1), {"stream": "log/demo/trainer", "cursor": "1:0"}
+    point = {"attempt": 1, "side": "eval:math500/acc/mean@1", "at": at}
+    alone = feed(reader, f"{RAY} step:0 - val-aux/math500/reward/mean@1:0.1 - val-core/math500/acc/mean@1:np.float64(0.5)")
+    assert alone == [{**point, "step": 0, "val": 0.5}]
+    found = feed(reader, f"{RAY} step:50 - actor/pg_loss:0.5 - val-core/math500/acc/mean@1:0.604")
+    assert found == [{"attempt": 1, "side": "trainer", "step": 50, "loss": 0.5, "at": at}, {**point, "step": 50, "val": 0.604}]
+    assert feed(reader, f"{RAY} step:60 - val-core/math500/acc/mean@1:nan") == [], "no number is no point"
+    assert feed(reader, "step:100 - val/loss:0.7")[0]["side"] == "eval:val/loss"
+    for record in (*alone, *found):
+        log.record(record)
+    assert [record["side"] for record in log.steps] == ["trainer"]
 
 
 def test_the_file_loggers_row_and_the_line_are_one_step() -> None:

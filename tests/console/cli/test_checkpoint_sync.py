@@ -106,6 +106,33 @@ def test_what_is_half_up_of_old_steps_goes_with_them(bench: Bench, capsys: pytes
     assert [entry.name for entry in bench.store().unfinished(bench.layout.root)] == [bench.layout.file(15, "x")]
 
 
+def test_the_console_prunes_what_a_pod_has_saved_that_may_not(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = bench.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")
+    for step in (5, 10, 15):
+        bench.save(step)
+        bench.push(step, store=bench.store(pods))
+    words = ["prune", "--from", PLACE, "--run", "demo", "--keep", "2"]
+    plan = json.loads(_run(capsys, *words, "--plan", "--json")[1])
+    assert _run(capsys, *words, "--plan", plan["plan_hash"])[0] == 0
+    assert not any("/step_5/" in name for name in bench.bucket())
+    assert bench.pointed() == 15
+
+
+@pytest.mark.parametrize("where", ["", "checkpoints/"])
+def test_what_older_scripts_left_is_shown(bench: Bench, capsys: pytest.CaptureFixture[str], where: str) -> None:
+    store = bench.store()
+    for name in ("step_45/trainer/__0_0.distcp", "step_45/trainer/.metadata", "step_50/trainer/__0_0.distcp"):
+        store.write(f"{PREFIX}/demo/{where}{name}", b"left")
+    if not where:
+        store.write(f"{PREFIX}/demo/latest.json", b'{"step": "step_45", "run_id": "demo", "wandb_run_id": "", "timestamp": ""}')
+    code, out, _ = _run(capsys, "remote", "--from", PLACE, "--run", "demo", "--json")
+    found = json.loads(out)
+    assert (code, found["steps"], found["pointer"]) == (0, [], None if where else 45)
+    assert [(one["step"], one["missing"]) for one in found["older"]] == [(45, ""), (50, "no .metadata")]
+    code, out, _ = _run(capsys, "remote", "--from", PLACE, "--run", "demo")
+    assert (code, "left by older scripts" in out, f"{PREFIX}/demo/{where}step_45/" in out) == (0, True, True)
+
+
 def test_a_key_that_may_not_delete_is_told(bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     _steps(bench, 5, 10, 15)
     bench.key.capabilities = ("listBuckets", "listFiles", "readFiles", "writeFiles")

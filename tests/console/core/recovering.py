@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from bs4_agent.checkpoints.remote.errors import NotThere
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.store import Entry
-from bs4_console.core.controller import Absent, Chosen, Controller, Doubt, Failed, Limits, Report, Saved
+from bs4_console.core.controller import Controller
 from bs4_console.core.controller_state import Records, Where
+from bs4_console.core.controller_terms import Absent, Chosen, Doubt, Failed, Limits, Report, Saved
 from bs4_console.core.errors import Unreachable
 from bs4_console.core.lease import Lease
 from bs4_console.core.lost import Sign
@@ -34,6 +35,7 @@ class Machine:
     restored: int | None = None
     launched: int = 0
     step: int | None = None
+    orders: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass
@@ -116,7 +118,7 @@ class WorldHands:
             return None
         if machine.launched and self.world.trains:
             machine.step = (machine.restored or 0) + 1
-        return Report(machine.step, self.world.complete, self.world.finished, self.world.dies if machine.launched else "")
+        return Report(machine.step, self.world.complete, self.world.finished, self.world.dies if machine.launched else "", machine.orders)
 
     async def saved(self) -> Saved | None:
         if not self.world.network:
@@ -163,11 +165,20 @@ class WorldHands:
         self.world.machines[where.instance].restored = step
         return self._done(where, "restore")
 
-    async def launch(self, where: Where, step: int) -> bool:
+    async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
         machine = self.world.machines[where.instance]
         assert machine.restored == step, "launched without its step"
         machine.launched = 1
         return self._done(where, "launch")
+
+    async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+        self.world.touch("order")
+        assert self.world.machines[where.instance].launched, "ordered for a run that is not there"
+        if self.world.way == "unsaved":
+            raise Failed("The sync was refused.", "Look at it.")
+        self.world.machines[where.instance].orders = tuple(orders)
+        self.world.touch("ordered")
+        return ["no such playbook."] if self.world.way == "refuses" else []
 
     async def terminate(self, where: Where) -> bool:
         assert where.made, "what was not rented here is never ended"

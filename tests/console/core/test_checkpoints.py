@@ -84,7 +84,7 @@ async def test_a_long_list_comes_by_pages(tmp_path: Path, monkeypatch: pytest.Mo
     found = await checkpoints.of_pod(Asks(), "demo")
     assert [one["step"] for one in found["checkpoints"]] == list(range(1, 100))
     assert asked == 3
-    assert found["order"] == {"last": 3, "at_least": 3, "milestones": 50}
+    assert found["order"] == {"last": 3, "at_least": 3, "milestones": 50, "synced": False}
     assert checkpoints.order_text(found["order"]) == "the 3 newest complete checkpoints stay, and every 50th step"
 
 

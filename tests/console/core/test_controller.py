@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.controller import Limits, Outcome, Saved
 from bs4_console.core.controller_state import State
+from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.core.errors import RefusedError
 from tests.console.core.recovering import LAYOUT, Killed, World, WorldHands, WorldStore, controller
 
@@ -41,6 +41,43 @@ async def test_a_run_whose_pod_was_taken_back_goes_on_elsewhere(tmp_path):
     assert state(world).where.instance == "101"
     assert state(world).attempt.outcome == "good"
     assert (await controller(world, tmp_path).look()).verdict.word == "fine"  # type: ignore[union-attr]
+
+
+ORDERS = ({"kind": "sync", "to": "b2://practice-bucket/saved", "limit_mib": 20}, {"kind": "keep", "last": 3, "at_least": 2})
+
+
+async def test_what_was_ordered_on_the_lost_pod_is_ordered_again_on_the_next(tmp_path):
+    """By a controller that never met the pod: what one of them has learned is with the run's checkpoints."""
+    world = World()
+    world.machines["7"].orders = ORDERS
+    assert (await controller(world, tmp_path / "one").look()).word == "watching"
+    assert state(world).orders == ORDERS
+    written = len(world.versions[LAYOUT.recovery])
+    await controller(world, tmp_path / "one").look()
+    assert len(world.versions[LAYOUT.recovery]) == written, "learned once"
+    world.machines["7"].orders = ORDERS[:1]
+    await controller(world, tmp_path / "one").look()
+    world.lose()
+    found = await looks(world, tmp_path / "two")
+    assert found[-1].word == "recovered"
+    assert world.machines["101"].orders == ORDERS[:1]
+
+
+@pytest.mark.parametrize(("way", "word", "paid"), [("refuses", "recovered", 1), ("unsaved", "stopped", 0)])
+async def test_an_order_that_the_next_pod_refuses(tmp_path, way, word, paid):
+    """It is said, and costs the recovery nothing; but a run that would not be saved is not left to train."""
+    world = World(way=way)
+    world.lose()
+    outcome = (await looks(world, tmp_path))[-1]
+    assert (outcome.word, len(world.paid())) == (word, paid)
+    assert ("refused there: no such playbook." if paid else "The sync was refused.") in outcome.sentence
+
+
+async def test_dry_run_learns_nothing(tmp_path):
+    world = World()
+    world.machines["7"].orders = ORDERS
+    await controller(world, tmp_path, dry=True).look()
+    assert world.versions == {}
 
 
 @pytest.mark.parametrize("takes", [0, 3])
@@ -266,6 +303,9 @@ async def test_the_other_one_goes_on_when_the_first_is_dead(tmp_path):
 async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, way, takes):
     """At every touch of store, provider or pod; on the same machine or on another."""
     place, world = tmp_path_factory.mktemp("k"), World(way=way, takes=takes)
+    world.machines["7"].orders = ORDERS
+    await controller(world, place / "before").look()
+    world.now += 2 * HOUR
     world.lose()
     hands, left = WorldHands(world), list(kills)
 
@@ -291,7 +331,8 @@ async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, wa
         if outcome.word in ("recovered", "watching"):
             break
     assert state(world).attempt.outcome == "good"
-    assert len(world.paid()) == 1
+    (machine,) = world.paid()
+    assert machine.orders == ORDERS
     assert len(world.creates) == 1
 
 

@@ -15,9 +15,9 @@ import pytest
 from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_console import providers
-from bs4_console.core.controller import Absent, Doubt
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_hands import KeyedBook, RealHands
+from bs4_console.core.controller_terms import Absent, Doubt
 from bs4_console.core.errors import RefusedError, Unreachable
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.lease import Lease, LeaseHeld

@@ -9,6 +9,7 @@ import pytest
 
 from bs4_console.core.errors import RefusedError
 from bs4_console.core.mirror import Mirror
+from bs4_console.core.pod_reader import PodReader
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 
@@ -26,10 +27,9 @@ async def test_the_journal_is_released_only_where_one_may_act(read_only: bool, t
     mirror, channel = Mirror(tmp_path), Channel()
     mirror.use("0123456789abcdef0123456789abcdef")
     mirror.append("journal", "1:0", "1:3", b"{}\n")
-    session = PodSession(PodState("a", read_only=read_only), None, mirror, "who")  # type: ignore[arg-type]
-    await session._release(channel)  # type: ignore[arg-type]
+    await PodReader(PodState("a", read_only=read_only), mirror).release(channel)  # type: ignore[arg-type]
     assert [action["kind"] for action in channel.sent] == ([] if read_only else ["release"])
-    await session.close()
+    mirror.close()
 
 
 @pytest.mark.parametrize("kind", ["playbook", "launch", "stop", "adopt", "mode", "note"])

@@ -16,10 +16,12 @@ import psutil
 import pytest
 
 from bs4_agent.wire import Decoder, encode
+from bs4_console.core import pod_reader
 from bs4_console.core import session as module
 from bs4_console.core.errors import ChannelLost, HostKeyChanged, NoAgent, RefusedError, Unreachable
 from bs4_console.core.inventory import Pod
 from bs4_console.core.mirror import Mirror
+from bs4_console.core.pod_paths import ask_paths
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 from bs4_console.core.transport import Completed, Duplex
@@ -148,7 +150,7 @@ def agent() -> Iterator[Agent]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BACKOFF", (0.05,))
-    monkeypatch.setattr(module, "BACKFILL_PAUSE_S", 0.001)
+    monkeypatch.setattr(pod_reader, "BACKFILL_PAUSE_S", 0.001)
 
 
 @contextlib.asynccontextmanager
@@ -198,6 +200,7 @@ async def test_first_contact_then_a_cut_then_back_everything_once_and_nothing_fo
         agent.plug()
         await until(lambda: state.link.up and (state.age() or 9) < 1)
         await session.synced(10.0)
+        assert f"{tmp_path}/" in (await ask_paths(session, f"{tmp_path}")).names, "the agent lists its files"
         times = [record["m"] for record in state.telemetry]
         assert times == sorted(set(times))
         assert state.ledger.last_seq == agent.journal[-1]["seq"]
@@ -282,7 +285,7 @@ async def test_the_journal_is_released_as_far_as_it_is_held_and_only_by_who_keep
 
 
 async def test_telemetry_of_the_time_nobody_watched_is_kept_too(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_SAMPLES", 1)
+    monkeypatch.setattr(pod_reader, "FIRST_SAMPLES", 1)
     async with watching(agent, None) as session:
         await until(lambda: len(session.state.telemetry) > 3)
     async with watching(agent, tmp_path) as session:

@@ -31,10 +31,9 @@ from bs4_console.core.provision import (
     Plan,
     Provisioner,
     Unsettled,
-    greets,
-    remember,
 )
 from bs4_console.core.provision_book import Book
+from bs4_console.core.provision_pod import greets, remember
 from bs4_console.core.provision_witness import ProviderWitness, machine_state, witness_of
 from bs4_console.demo import cloud as clouds
 from bs4_console.demo.cloud import Cloud

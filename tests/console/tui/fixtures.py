@@ -18,8 +18,10 @@ from bs4_agent.streams.stream import Piece
 from bs4_console.core.errors import RemoteError, Unreachable
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.log_text import clean, clock_of
+from bs4_console.core.lost import Sign, judge
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.state import PodState
+from bs4_console.core.witness import Sight
 from bs4_console.tui.clock import Clock
 
 #: 2026-11-20 03:12:41 UTC: the hour the product is for.
@@ -41,6 +43,7 @@ class RecordedSession:
         self.logs = {name: bytearray(data) for name, data in (logs or {}).items()}
         self.checkpoints: dict[str, Any] | None = None
         """What the pod answers about a run's checkpoints; None as an agent that knows no such question."""
+        self.configs: dict[str, str] = {}
         self.submitted: list[tuple[str, dict[str, Any]]] = []
         self.retried = 0
         self.refuse: Exception | None = None
@@ -84,6 +87,10 @@ class RecordedSession:
             if self.checkpoints is None:
                 raise RemoteError("unknown-stream", "There is no such stream.")
             return {**self.checkpoints, "run": parameters["run"], "next": None}
+        if stream == "files":
+            return self._paths(str(parameters["path"]))
+        if stream == "preflight":
+            return self._config(str(parameters["config"]))
         data = bytes(self.logs[stream])
         if op == "seek-time":
             return {"cursor": f"1:{_first_at(data, parameters['t'])}", "t": parameters["t"], "exact": True, "next": None}
@@ -96,6 +103,19 @@ class RecordedSession:
             if position < 0:
                 break
         return {"cursor": f"1:{position + 1}", "next": None}
+
+    def _config(self, path: str) -> dict[str, Any]:
+        """As the agent's preflight reads one: of those that a test lays there."""
+        if path not in self.configs:
+            raise RemoteError("bad-config", f"The config {path} cannot be read.")
+        return {"files": [[path, self.configs[path]]]}
+
+    def _paths(self, beginning: str) -> dict[str, Any]:
+        """As the agent's Listing: of the files that are logs here."""
+        directory = beginning[: beginning.rindex("/") + 1]
+        paths = (name.removeprefix("file/") for name in self.logs if name.startswith(f"file/{beginning}"))
+        names = {name + slash for name, slash, _ in (path.removeprefix(directory).partition("/") for path in paths)}
+        return {"directory": directory, "names": sorted(names), "more": False, "next": None}
 
     async def submit(self, kind: str, **body: Any) -> str:
         if self.refuse is not None:
@@ -394,7 +414,7 @@ def desync(*, incident: bool = True) -> RecordedSession:
             severity="critical",
             title="Trainer and orchestrator wait for each other at different steps",
             summary="The trainer waits for rollouts of step 60, the orchestrator makes those of step 43. No side can move.",
-            playbook="step-desync", where="pod", coverage=["kernel log: this user may not read it"],
+            playbook="step-desync", where="pod", coverage=["kernel log is hidden (permission denied)"],
             evidence=[
                 {
                     "source": "orchestrator", "stream": "log/math-7b/orchestrator", "cursor": f"1:{at}",
@@ -673,6 +693,40 @@ def nothing() -> list[RecordedSession]:
     return []
 
 
+def merge_plan(run: str, step: int) -> dict[str, Any]:
+    """The plan of a merge as the agent makes it."""
+    target, made = f"/data/{run}/merged/global_step_{step}", f"/data/{run}/merged/.global_step_{step}.merging/model"
+    words = f"--backend fsdp --local_dir /data/{run}/checkpoints/global_step_{step}/actor --target_dir {made}"
+    titles = {
+        f"Merge step {step} of {run}: 8 files, 16.40 GB": f"python3 -m verl.model_merger merge {words}",
+        f"Put it into {target} when it is whole": f"mv {made} {target}",
+    }
+    planned = [{"kind": "merge", "title": t, "command": c, "targets": [], "shown": {}} for t, c in titles.items()]
+    return {"danger": "none", "typed_name": False, "resume": step, "target": target, "needed": 16_400_000_000, "free": 361e9,
+            "notes": [], "steps": planned, "verify": {}}  # fmt: skip
+
+
+def mergeable() -> RecordedSession:
+    """A run whose checkpoint can be merged: the agent answers with a plan, and begins when that is confirmed."""
+    session = healthy()
+    pod, run = session.state, next(iter(session.state.runs))
+    plan = merge_plan(run, 180)
+
+    def agent(key: str, kind: str, body: dict[str, Any]) -> None:
+        if kind == "plan":
+            journal(pod, "plan", 0, action=key, playbook="merge", run=run, attempt=0, plan_hash="ab" * 32, expires_m=POD_M + 900,
+                    expires_t=NOW + 900, plan=plan)  # fmt: skip
+            journal(pod, "action", 0, action=key, kind=kind, who="alice@laptop", run=run, event="done", result={"plan_hash": "ab" * 32})
+        elif kind == "merge":
+            shown = [{"title": step["title"], "command": step["command"]} for step in plan["steps"]]
+            own = {"action": key, "run": run}
+            journal(pod, "action", 12, **own, kind=kind, who="alice@laptop", event="accepted", steps=shown, body={"plan": plan})
+            journal(pod, "action", 12, **own, event="intent", step=0, title=shown[0]["title"], detail="1 of 1: 4.10 GB written")
+
+    session.on_submit = agent
+    return session
+
+
 def two_incidents() -> RecordedSession:
     """The desync, and a disk that fills."""
     session = desync()
@@ -689,4 +743,171 @@ def long_finished() -> RecordedSession:
     session = finished()
     attempt = session.state.ledger.runs["reverse-text"].attempts[1]
     attempt.ended_t = NOW - 2 * 86400
+    return session
+
+
+# -- pods that do not answer, and what others say
+
+
+def _sign(ago: float, source: Any, word: str, detail: str = "", **more: Any) -> Sign:
+    return Sign(MONO - ago, source, word, detail, **more)
+
+
+def _silent(name: str, run: str, *signs: Sign, state: str = "unreachable") -> RecordedSession:
+    """A pod of which nothing is heard for three minutes, with the verdict that is really made of `signs`."""
+    session = unreachable()
+    pod = session.state
+    view = pod.runs.pop("reason-32b")
+    view.view.name = run
+    pod.name, pod.runs, pod.ledger.runs = name, {run: view}, {run: view.view}
+    pod.streams = [stream.replace("reason-32b", run) for stream in pod.streams]
+    session.logs = {stream.replace("reason-32b", run): data for stream, data in session.logs.items()}
+    for device in pod.latest["gpus"]["devices"]:
+        device["procs"] = [{**entry, "run": run} for entry in device["procs"]]
+    pod.link.state, pod.link.since, pod.telemetry_seen = state, MONO - 190, MONO - 192
+    pod.runs[run].step_seen = MONO - 214
+    pod.lost = judge(name, signs, MONO)
+    return session
+
+
+def _tries(*agos: float, word: str = "unreachable") -> list[Sign]:
+    return [_sign(ago, "ssh", word, "203.0.113.7 port 40022 did not answer within 5 s.") for ago in agos]
+
+
+def sync(pod: PodState, ago: float, event: str, run: str, **fields: Any) -> None:
+    journal(pod, "sync", ago, event=event, run=run, **fields)
+
+
+def _ordered(pod: PodState, run: str) -> None:
+    sync(pod, 30_000, "ordered", run, to="b2://rl-checkpoints/runs", every=None, milestones=50, once=False, who="alice@laptop")
+
+
+def reclaimed() -> RecordedSession:
+    """reason-32b on h200-eu: its provider took the pod back; step 720 is in the store."""
+    outbid = "vast says that machine 4711 is outbid."
+    session = _silent(
+        "h200-eu", "reason-32b", *_tries(186, 120, 60, 14),
+        *[_sign(ago, "provider", "stopped", outbid, value="outbid") for ago in (170, 100, 40)],
+    )  # fmt: skip
+    pod = session.state
+    pod.provider = Sight("stopped", outbid, NOW - 40, looked_t=NOW - 40, raw_state="outbid")
+    _ordered(pod, "reason-32b")
+    sync(
+        pod,
+        900,
+        "step-done",
+        "reason-32b",
+        step=720,
+        set_t=NOW - 1_100,
+        rate=8.1e7,
+        bytes=13 * GIB,
+        sent=13 * GIB,
+        pointed=True,
+        seconds=170,
+    )
+    return session
+
+
+def hung() -> RecordedSession:
+    """eval-7b on spot-3: runs at its provider, takes connections and says no word."""
+    said = "runpod says that machine k2x9 is RUNNING."
+    session = _silent(
+        "spot-3", "eval-7b", *_tries(186, 60, 14), *[_sign(ago, "port", "mute") for ago in (120, 30)],
+        _sign(35, "provider", "running", said, seen_t=NOW - 35, value="RUNNING"),
+    )  # fmt: skip
+    session.state.provider = Sight("running", said, NOW - 35, looked_t=NOW - 35, raw_state="RUNNING")
+    return session
+
+
+def cut_off() -> RecordedSession:
+    """tool-14b on h100-f: W&B goes on hearing of it, only the way there is broken."""
+    said = "W&B has it as running, newest step"
+    beats = [_sign(ago, "wandb", "running", f"{said} {step}.", seen_t=NOW - ago - 9) for ago, step in ((120, 733), (31, 735))]
+    session = _silent("h100-f", "tool-14b", *_tries(186, 60, 14), *beats)
+    pod = session.state
+    pod.runs["tool-14b"].view.tracked = [{"side": "trainer", "id": "a1", "project": "rl", "entity": "lab", "server": ""}]
+    pod.sights["tool-14b"] = Sight(
+        "running", "W&B has it as running, newest step 735.", NOW - 40, looked_t=NOW - 31, step=735, raw_state="running"
+    )
+    return session
+
+
+def rebooted() -> RecordedSession:
+    """sft-3b on h100-g: it answers again, as another boot."""
+    pod = connected("h100-g", "root@198.51.100.97:22", rtt=0.021, since=70)
+    start_run(pod, "sft-3b", "prime-rl", 300, 4_000)
+    steps(pod, "sft-3b", 1, 96, 22.0, last_ago=300, seed=9)
+    telemetry(
+        pod,
+        devices=[gpu(i, 0, 0.4, None, "", 0) for i in range(4)],
+        runs=[{"run": "sft-3b", "attempt": 1, "alive": False, "components": []}],
+    )
+    journal(
+        pod, "run", 60, event="attempt-ended", run="sft-3b", attempt=1, code=None, signal=None, good=False, detail="it ended with the pod"
+    )
+    signs = [_sign(400, "boot", "", value="0b7e44d1-before"), _sign(66, "boot", "", value=BOOT), _sign(1, "ssh", "up")]
+    pod.lost = judge(pod.name, signs, MONO)
+    return RecordedSession(pod, {"log/sft-3b/trainer": trainer_log(pod, "sft-3b")})
+
+
+def lost_pods() -> list[RecordedSession]:
+    """A bad night: every way in which a pod may not answer, and one that does."""
+    return [healthy(), reclaimed(), hung(), cut_off(), rebooted(), unreachable_elsewhere()]
+
+
+def unreachable_elsewhere() -> RecordedSession:
+    """math-1b on lab-2: nothing is known but that the link is down."""
+    return _silent("lab-2", "math-1b", *_tries(186, 60, 14))
+
+
+def witnessed() -> RecordedSession:
+    """The desync, with W&B that thinks it crashed, and its provider that says the pod runs."""
+    session = desync()
+    pod = session.state
+    pod.runs["math-7b"].view.tracked = [{"side": "trainer", "id": "m7", "project": "rl", "entity": "lab", "server": ""}]
+    pod.sights["math-7b"] = Sight(
+        "unknown", "W&B has it as crashed, newest step 41.", NOW - 545, "W&B: its heartbeats ended, and W&B cannot tell if the run did",
+        looked_t=NOW - 12, step=41, raw_state="crashed",
+    )  # fmt: skip
+    pod.provider = Sight("running", "vast says that machine 5120 is running.", NOW - 95, looked_t=NOW - 95, raw_state="running")
+    return session
+
+
+def synced() -> RecordedSession:
+    """code-14b with a copy in a store, the next step on its way there, and a merge under way."""
+    session = healthy()
+    pod = session.state
+    _ordered(pod, "code-14b")
+    sync(pod, 240, "step-done", "code-14b", step=180, set_t=NOW - 420, rate=9.2e7, bytes=13 * GIB, sent=13 * GIB, pointed=True, seconds=150)
+    sync(pod, 95, "started", "code-14b", step=185, bytes=13 * GIB)
+    sync(pod, 5, "progress", "code-14b", done=round(8.1 * GIB), total=13 * GIB, rate=9.2e7)
+    common = {"action": "01JD0000000000000000MERGE", "kind": "merge", "run": "code-14b", "who": "bob@desk"}
+    titles = ("Look for the adapter of step 180", "Merge it into the base model", "Read the result back")
+    journal(pod, "action", 130, **common, event="accepted", body={}, steps=[{"title": title, "command": ""} for title in titles])
+    journal(pod, "action", 129, **common, event="intent", step=0, title=titles[0])
+    journal(pod, "action", 128, **common, event="step-done", step=0, title=titles[0])
+    journal(pod, "action", 127, **common, event="intent", step=1, title=titles[1], detail="18 of 40 layers")
+    return session
+
+
+def sync_fails() -> RecordedSession:
+    """code-14b whose copies no longer reach the store."""
+    session = healthy()
+    pod = session.state
+    _ordered(pod, "code-14b")
+    sync(
+        pod,
+        4_000,
+        "step-done",
+        "code-14b",
+        step=80,
+        set_t=NOW - 4_100,
+        rate=9.2e7,
+        bytes=13 * GIB,
+        sent=13 * GIB,
+        pointed=True,
+        seconds=150,
+    )
+    for ago in (900, 600, 300):
+        sync(pod, ago, "failed", "code-14b", error="auth", detail="The store refuses the key: it may not write.", passing=False)
     return session

@@ -303,7 +303,7 @@ async def test_a_hostile_pod_reaches_no_terminal() -> None:
         incident.evidence = [{"source": EVIL, "file": EVIL, "text": EVIL, "line": 3}]
         incident.coverage = [EVIL]
         incident.playbook = f"../../{EVIL}"
-    for device in pod.telemetry[-1]["gpus"]["devices"]:
+    for device in pod.latest["gpus"]["devices"]:
         device["procs"] = [{"pid": EVIL, "run": EVIL, "component": EVIL}]
     pod.hello["agent"] = EVIL
     app = open_app(session)
@@ -328,7 +328,7 @@ async def test_a_hostile_pod_reaches_no_terminal() -> None:
 )
 async def test_a_pod_that_sends_nonsense_does_not_end_the_console(odd: dict[str, Any]) -> None:
     broken, healthy = fixtures.desync(), fixtures.healthy()
-    broken.state.telemetry[-1].update(odd)
+    broken.state.latest.update(odd)
     app = open_app(broken, healthy)
     async with app.run_test(size=(160, 40)) as pilot:
         await settle(pilot)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.tui import commands
+from bs4_console.tui import commands, keymap
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.commands import page
 from bs4_console.tui.screens.base import ConsoleScreen
@@ -63,6 +63,7 @@ def test_no_key_and_no_name_means_two_things() -> None:
     ids = [command.id for command in commands.COMMANDS]
     for found in (keys, names, ids):
         assert len(found) == len(set(found))
+    assert keymap.MOVING.isdisjoint(keys), "what moves the cursor on every screen is no command's key"
 
 
 def test_keys_that_belong_to_tmux_and_to_flow_control_are_left_alone() -> None:
@@ -185,6 +186,7 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     "shell": ("desync", (), ("s",), _said("ssh -t -p 2222 -- root@192.0.2.41")),
     "ssh": ("desync", (), ("dollar_sign",), _said("Shell on h100-a: ssh -t -p 2222 -- root@192.0.2.41")),
     "stop": ("desync", ("enter",), ("K",), lambda app: type(app.screen).__name__ == "StopScreen"),
+    "merge": ("mergeable", ("enter",), ("X",), lambda app: type(app.screen).__name__ == "ConfirmScreen"),
     "launch": ("desync", (), ("W",), lambda app: type(app.screen).__name__ == "LaunchScreen"),
     "note": (
         "desync",

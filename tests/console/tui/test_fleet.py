@@ -289,24 +289,29 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
     def page() -> str:
         return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
-    async def press(key: str) -> None:
+    async def press(key: str, said: str) -> None:
+        """Only what the screen offers: `said` stands on it with the key in front, or it is what everybody presses (⏎, esc)."""
+        assert said in page(), f"nobody would know of {key}:\n{page()}"
         pressed.append(key)
         await drive(pilot, sessions, (key,))
 
     async with app.run_test(size=(80, 24)) as pilot:
         await drive(pilot, sessions, ())
-        assert "✖ critical" in page().splitlines()[2]
-        assert "i evidence and fix" in page(), "the screen says which key"
-        await press("i")
+        worst = page().splitlines()[2]
+        assert "✖ critical" in worst
+        assert "math-7b" in worst, "the failing run is the first row"
+        await press("i", "i evidence and fix")
         root = next(i for i in sessions[0].state.ledger.open_incidents() or app.screen.pod.ledger.open_incidents() if i.role == "root")
-        assert root.evidence[0]["text"][:30] in page()
+        assert (root.role, root.run) == ("root", "math-7b")
+        assert root.evidence[0]["text"][:30] in page(), "its first root line"
         assert "p make plan" in page().splitlines()[-1]
-        await press("enter")
+        await press("enter", "⏎")
         assert app.screen.place == "log"
         line = app.screen.pane.view
         assert root.evidence[0]["text"][:30] in line.visible_text()
-        await press("escape")
-        await press("p")
+        assert line.store.line(line.spot)[1].decode().endswith(root.evidence[0]["text"][-30:]), "pointed at, among the lines around it"
+        await press("escape", "esc back")
+        await press("p", "p make plan")
         session = next(s for s in sessions if s.submitted)
         assert session.submitted == [("plan", {"playbook": root.playbook, "run": root.run, "incident": root.id})]
         fixtures.plan_record(session.state, action="01J00000000000000000000001")
@@ -314,6 +319,7 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
         app.tick()
         await drive(pilot, sessions, ())
         assert "$ " in page(), "the exact commands"
-        await press("r")
+        await press("r", "r runs exactly this plan")
         assert "To confirm, type math-7b" in page()
+        assert [kind for kind, _ in session.submitted] == ["plan"], "nothing is done before the name was typed"
     assert len(pressed) < 10, pressed

@@ -45,7 +45,7 @@ def test_complaints_stand_first_and_are_named() -> None:
 
 def test_what_the_driver_asks_for_is_said() -> None:
     session = fixtures.healthy()
-    device = session.state.telemetry[-1]["gpus"]["devices"][3]
+    device = session.state.latest["gpus"]["devices"][3]
     device.update(remap="pending", recovery="reset", unaccounted=4 * fixtures.GIB)
     row = next(row for row in rows(session) if row["key"] == "h100-b/3")
     assert row["state"] == "row remap pending driver asks for reset "
@@ -54,7 +54,7 @@ def test_what_the_driver_asks_for_is_said() -> None:
 
 def test_several_processes_have_a_row_each_with_their_owner() -> None:
     session = fixtures.healthy()
-    device = session.state.telemetry[-1]["gpus"]["devices"][0]
+    device = session.state.latest["gpus"]["devices"][0]
     device["procs"] += [
         {"pid": 5, "mem": 2 * fixtures.GIB, "visible": True, "run": None, "component": None},
         {"pid": 6, "mem": None, "visible": True, "run": "gone-1b", "component": "rank"},
@@ -76,11 +76,11 @@ def test_nothing_old_looks_new() -> None:
 
 def test_unknown_is_no_zero_and_no_gpu_says_why() -> None:
     session = fixtures.idle()
-    session.state.telemetry[-1]["gpus"]["devices"][0].update(util=None, mem_used=None, power=None, temp=None, sm_clock=None, procs=[])
+    session.state.latest["gpus"]["devices"][0].update(util=None, mem_used=None, power=None, temp=None, sm_clock=None, procs=[])
     first = rows(session)[0]
     assert first["util"].endswith("–")
     assert (first["mem"], first["power"], first["temp"], first["clock"]) == ("–/80G", "–/700W", "–°C", "–/2619")
-    session.state.telemetry[-1]["gpus"] = {"state": "absent", "detail": "", "devices": []}
+    session.state.latest["gpus"] = {"state": "absent", "detail": "", "devices": []}
     assert rows(session)[0]["owner"] == "absent: no NVIDIA driver"
     assert rows(session, compact=True)[0]["state"] == "absent: no NVIDIA driver"
 
@@ -127,7 +127,7 @@ async def test_a_filter_counts_what_it_shows_and_a_copy_is_all_of_it() -> None:
 
 def test_links_and_their_complaints() -> None:
     session = fixtures.healthy()
-    devices = session.state.telemetry[-1]["gpus"]["devices"]
+    devices = session.state.latest["gpus"]["devices"]
     good = {"gen": 5, "gen_max": 5, "width": 16, "width_max": 16, "tx": 96_400, "rx": 812_000}
     devices[0].update(pcie=good, nvlink={"active": 18, "links": 18, "errors": 0})
     devices[1].update(pcie={**good, "width": 8, "gen": 1}, nvlink={"active": 17, "links": 18, "errors": 2104})

@@ -20,6 +20,28 @@ from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
 
 HASH = "ab" * 32
+#: As `config estimate` writes it.
+MEMORY = (
+    "trainer (2 GPUs)",
+    "      16.3 GiB  weights: 8.76B x 4 bytes / 2 GPU",
+    "       4.2 GiB  activations: 20 GiB x 8.76/7 x 8192/4096 x 0.1 (checkpointed)",
+    "      33.4 GiB  of 80 a GPU: fits",
+    "inference (6 GPUs)",
+    "      16.3 GiB  weights: 8.76B x 2 bytes / tp 1",
+    "      19.9 GiB  of 80 a GPU: fits",
+    "A checkpoint is about 33 GiB; keep_last + 1 of them have to fit the disk.",
+)
+
+
+WARNED = Check(
+    "R09", "new.toml, line 14", "warning",
+    "Every checkpoint is kept: 500 steps with interval 10 are 50 checkpoints of 33 GiB, and the disk has 1180 GiB.",
+    "Set keep_last = 2 under [trainer.ckpt].",
+)  # fmt: skip
+UNSEEN = Check(
+    "schema", "the trainer's own schema", "unknown", "Judged by the schema that is shipped here alone: no environment in prime-rl."
+)
+FULL = Check("disk-full", "Disk", "blocking", "3 GiB are free, 60 are needed.", "Free some.")
 
 
 def planned(session: fixtures.RecordedSession, *, typed: bool = False, refused: str = "") -> None:
@@ -71,7 +93,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     checks = [Check("clock", "Clock", "ok", "it is right")]
 
     async def look(live: Any, asked: Asked) -> Looked:
-        return Looked(Preflight(tuple(checks)))
+        return Looked(Preflight(tuple(checks), memory=MEMORY))
 
     monkeypatch.setattr(launch, "look", look)
     monkeypatch.setattr(launch, "price_of", lambda pod: 2.5)
@@ -138,6 +160,62 @@ async def test_what_forbids_the_start_stops_it_before_a_plan(looked: list[Check]
         await drive(pilot, [session], (":launch c.toml x", "enter"))
         await until(pilot, lambda: "3 GiB are free" in shown(app))
         assert of(session, "plan") == []
+        assert "Nothing was started" in shown(app)
+
+
+async def test_findings_stand_in_the_plan_with_rule_file_and_line_and_the_memory_with_its_arithmetic(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    planned(session)
+    looked += [WARNED, UNSEEN]
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await drive(pilot, [session], (":launch configs/new.toml fresh-1", "enter"))
+        await until(pilot, lambda: getattr(app.screen, "plan", None) is not None)
+        await drive(pilot, [session], ())
+        text = shown(app)
+        for part in (
+            "▲ 1 warning   ? 1 not known   ✔ 1 ok   ✔ memory fits",
+            "▲ R09  new.toml, line 14",
+            "→ Set keep_last = 2",
+            "1 of 3 checks ok",
+            "33.4 GiB  of 80 a GPU: fits",
+            "16.3 GiB  weights: 8.76B x 4 bytes / 2 GPU",
+        ):
+            assert part in text
+        assert text.index("uv run rl") < text.index("R09") < text.index("MEMORY") < text.index("y start it"), "what is done comes first"
+
+
+async def test_all_that_forbids_the_start_is_listed_with_its_lines(looked: list[Check]) -> None:
+    session = fixtures.desync()
+    planned(session)
+    looked += [WARNED, Check("R31", "c.toml, line 3", "blocking", "The sides name two models.", "Name one."), FULL]
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await drive(pilot, [session], (":launch c.toml x", "enter"))
+        await until(pilot, lambda: "The sides name two models" in shown(app))
+        text = shown(app)
+        assert "✖ R31  c.toml, line 3" in text
+        assert "✖ disk-full" in text
+        assert text.index("R31") < text.index("R09"), "what forbids it stands before what only warns"
+        assert of(session, "plan") == []
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 40)])
+async def test_the_question_is_never_pushed_off_the_screen(looked: list[Check], size: tuple[int, int]) -> None:
+    session = fixtures.desync()
+    planned(session, typed=True)
+    looked += [WARNED] * 12
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=size) as pilot:
+        await drive(pilot, [session], (":launch c.toml again-1", "enter"))
+        await until(pilot, lambda: getattr(app.screen, "plan", None) is not None)
+        await drive(pilot, [session], ())
+        answer, scroll = app.screen.query_one("#answer"), app.screen.query_one("#shown")
+        assert answer.region.bottom < size[1]
+        assert answer.region.height == len(answer.lines)  # type: ignore[attr-defined]
+        assert "PgDn the rest" in shown(app)
+        await drive(pilot, [session], ("pagedown",))
+        assert scroll.scroll_y > 0, "also from the field for the name"
 
 
 @pytest.mark.parametrize("how", ["refused by the agent", "no link"])
@@ -170,3 +248,19 @@ async def test_a_form_that_says_too_little_asks_for_it(looked: list[Check]) -> N
             await drive(pilot, [session], ("enter",))
             assert says in shown(app)
         assert session.submitted == []
+
+
+@pytest.mark.parametrize("said", ["verl", ""])
+async def test_a_config_of_verl_is_known_by_its_keys(looked: list[Check], said: str) -> None:
+    session = fixtures.desync()
+    session.configs["sft.toml"] = "[trainer]\nsave_freq = 5\n[model]\npartial_pretrain = 'a/b'\n"
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch sft.toml fresh-1", "enter"))
+        await until(pilot, lambda: "a config of verl, not of" in " ".join(shown(app).split()))
+        app.screen.query_one("#trainer").value = said  # type: ignore[attr-defined]
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: bool(of(session, "plan")))
+        asked = of(session, "plan")[0]["launch"]
+        assert (asked["trainer"], asked["component"], asked["cwd"]) == ("verl", "sft", "/root/prime-rl")

@@ -176,3 +176,39 @@ async def test_an_entry_keeps_its_indentation_on_the_screen() -> None:
         await until(pilot, lambda: isinstance(pilot.app.screen, LogDetail) and bool(pilot.app.screen.query("#entry")))
         entry = pilot.app.screen.query_one("#entry")
         assert [text.rstrip() for text in map(text_of, entry.lines) if "raise" in text] == ["    raise ValueError(1)"]
+
+
+async def test_a_match_beyond_the_edge_is_brought_into_sight_and_one_before_it_back() -> None:
+    log = "12:00:00 INFO begin here\n12:00:01 INFO " + "x" * 700 + " 日本語 far away\n12:00:02 INFO end\n"
+    async with opened(":find far away", log=log) as (pilot, pane):
+        await until(pilot, lambda: "far away" in pane.view.visible_text() and pane.view.spot is not None)
+        row = pane.view.render_line(pane.view.on_screen.index(pane.view.spot)).text
+        assert "far away" in row
+        await drive(pilot, [], (":find begin",))
+        row = pane.view.render_line(pane.view.on_screen.index(pane.view.spot)).text
+        assert row.startswith("▸12:00:00 INFO begin")
+
+
+async def test_a_new_text_to_find_takes_the_place_of_the_last_and_an_arrow_goes_on_with_it() -> None:
+    async with opened(":find ERROR") as (pilot, pane):
+        await pilot.press("f", "W")
+        assert pilot.app.screen.prompt.field.value == "W"
+        await pilot.press("escape")
+        await drive(pilot, [], (":find ERROR",))
+        await pilot.press("f", "right", "S")
+        assert pilot.app.screen.prompt.field.value == "ERRORS"
+        await pilot.press("escape")
+        await until(pilot, lambda: pane.view.find_text == "")
+
+
+async def test_progress_by_carriage_return_is_one_line_in_its_newest_state_however_it_is_read() -> None:
+    bar = "".join(f"\rLoading: {n:3d}%|{'#' * (n // 10):<10}| {n}/100" for n in range(101))
+    log = "12:00:00 INFO before\n" + bar + "\n12:00:01 INFO after\n"
+    async with opened(log=log) as (pilot, pane):
+        assert pane.view.visible_text().splitlines()[1] == "Loading: 100%|##########| 100/100"
+        assert len(pane.view.store) == 3
+        await drive(pilot, [], ("/Loading",))
+        await until(pilot, lambda: len(pane.view.lens) == 1)
+        assert pane.view.visible_text() == "Loading: 100%|##########| 100/100"
+        await drive(pilot, [], ("/: +50%",))
+        assert not len(pane.view.lens), "a state that was overwritten is no match"

@@ -213,6 +213,16 @@ async def test_the_unfinished_line_is_repainted_as_it_grows(bench: LogView) -> N
     assert rows(bench)[0] == " 90%|#########"
 
 
+async def test_folded_lines_of_a_progress_bar_show_how_far_it_is(bench: LogView) -> None:
+    bench.store.append(b"21:00:00 INFO loading\n" + b"".join(b"Loading shards: %d%% Completed | %d/40\n" % (n, n) for n in range(40)))
+    bench.set_filter(fold=True)
+    bench.tick()
+    assert rows(bench)[1] == "×40 Loading shards: 39% Completed | 39/40"
+    bench.store.append(b"Loading shards: 40% Completed | 40/40\n21:00:01 INFO loaded\n21:00:02 INFO loaded\n")
+    bench.tick()
+    assert rows(bench)[1:3] == ["×41 Loading shards: 40% Completed | 40/40", "21:00:01 INFO ×2 loaded"]
+
+
 async def test_what_is_found_is_marked(bench: LogView) -> None:
     bench.store.append(numbered(0, 100))
     bench.tick()

@@ -11,6 +11,7 @@ from bs4_console.core.fleet import Fleet
 from bs4_console.core.log_text import clean, clock_of
 from bs4_console.core.recorded import RecordedSession
 from bs4_console.demo import recording
+from bs4_console.tui import words
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.incident import IncidentScreen
@@ -32,6 +33,7 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
         await until(pilot, lambda: session.state.link.state == "recorded")
         await drive(pilot, [], ("enter",))
         run = session.state.runs["practice"]
+        (incident,) = session.state.ledger.open_incidents()
         for key, step in WAY:
             await drive(pilot, [], (key,))
             row = next(row for row in run.trainer_steps if row["step"] == step)
@@ -39,6 +41,9 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
             at = time.strftime("%H:%M:%S", time.gmtime(row["log_t"]))
             assert app.screen.moment == step
             assert f"step {step} at {at}" in panel(app, "#alarm")
+            before = words.duration(incident.opened_t - app.time.of(session.state))
+            assert f"{before} later: {incident.title}" in panel(app, "#alarm"), "what will be is said, and how far away it is"
+            assert "✖" not in panel(app, "#alarm"), "nothing is wrong yet"
             assert f"reward {reward:.4f}" in panel(app, "#curves")
             t = app.time.of(session.state)
             assert int(t) == row["log_t"], "several steps of one second lie one behind the other in it"
@@ -57,6 +62,20 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
         await until(pilot, lambda: app.screen.pane.view.following)
         await drive(pilot, [], ("i",))
         assert isinstance(app.screen, IncidentScreen)
+        # From its page to its beginning, and one step back to before it: all of the screen follows.
+        await drive(pilot, [], ("t",))
+        assert app.screen.place == "run"
+        assert app.time.of(session.state) == pytest.approx(incident.opened_t)
+        assert f"✖  {incident.title}  then for 0s" in panel(app, "#alarm")
+        pane = app.screen.pane
+        await until(pilot, lambda: pane._moment is not None and pane._feed.loaded and not pane.view.following)
+        assert f"Step {WAY[-1][1]} | Time" in pane.view.visible_text(), "the last that was written before"
+        held = pane._moment
+        await drive(pilot, [], ("comma",))
+        assert app.screen.moment == WAY[-1][1]
+        assert "✖" not in panel(app, "#alarm")
+        assert f"later: {incident.title}" in panel(app, "#alarm")
+        await until(pilot, lambda: pane._moment < held and pane._feed.loaded and f"Step {WAY[-1][1]} | Time" in pane.view.visible_text())
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])

@@ -13,7 +13,7 @@ from bs4_console.tui.app import ConsoleApp
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
 from tests.console.tui.scenes import SCENES, SIZES, THEMES, Scene, lead, opened, screen_classes, still
-from tests.console.tui.test_launch import looked, planned  # noqa: F401
+from tests.console.tui.test_launch import FULL, UNSEEN, WARNED, looked, planned  # noqa: F401
 
 SMALL, MIDDLE, LARGE = SIZES
 
@@ -31,6 +31,14 @@ MOMENTS: list[tuple[str, str, tuple[int, int], tuple[str, ...]]] = [
     ("run-unreachable", "unreachable", MIDDLE, ("enter",)),
     ("run-moment", "healthy", MIDDLE, ("enter", ":at 180", "~log")),
     ("run-finished", "finished", SMALL, ("enter",)),
+    ("run-lost", "reclaimed", MIDDLE, ("enter",)),
+    ("run-lost-small", "reclaimed", SMALL, ("enter",)),
+    ("run-store", "synced", MIDDLE, ("enter",)),
+    ("run-store-fails", "sync_fails", SMALL, ("enter",)),
+    ("pod-hung", "hung", MIDDLE, ("d",)),
+    ("pod-cut-off", "cut_off", MIDDLE, ("d",)),
+    ("pod-rebooted", "rebooted", MIDDLE, ("d",)),
+    ("pod-doing", "synced", MIDDLE, ("d",)),
     ("curves-smooth", "healthy", MIDDLE, ("enter", "c", "E", "E")),
     ("curves-one", "desync", MIDDLE, ("enter", ":curves ent", "L", "plus")),
     ("action", "acting", MIDDLE, ("i",)),
@@ -105,19 +113,21 @@ async def test_moment(name: str, pods: str, size: tuple[int, int], keys: tuple[s
         assert same(f"{size[0]}x{size[1]}", app.export_screenshot(title=name, simplify=True)) == ""
 
 
-async def test_the_plan_of_a_launch(looked: object, same: Callable[[str, str], str]) -> None:  # noqa: F811
-    """The form with the exact command, what is moved aside, and the name that has to be typed."""
+@pytest.mark.parametrize("name", ["launch-plan", "launch-refused"])
+async def test_the_plan_of_a_launch(name: str, looked: list[Any], same: Callable[[str, str], str]) -> None:  # noqa: F811
+    """The exact command, what is moved aside, findings with their lines, memory, and the name to type; or what forbids the start."""
     session = fixtures.desync()
     planned(session, typed=True)
+    looked += [WARNED, UNSEEN, *([FULL] if name == "launch-refused" else [])]
     app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
     wrong = []
     async with app.run_test(size=SMALL) as pilot:
         await drive(pilot, [session], (":launch configs/math.toml again-1", "enter"))
-        await until(pilot, lambda: getattr(app.screen, "plan", None) is not None)
-        for size in (SMALL, MIDDLE):
+        await until(pilot, lambda: bool(getattr(app.screen, "checks", None)) and not getattr(app.screen, "_working", "x"))
+        for size in SIZES:
             await pilot.resize_terminal(*size)
             await still(pilot)
-            wrong.append(same(f"{size[0]}x{size[1]}", app.export_screenshot(title="launch-plan", simplify=True)))
+            wrong.append(same(f"{size[0]}x{size[1]}", app.export_screenshot(title=name, simplify=True)))
     assert not [one for one in wrong if one]
 
 

@@ -97,13 +97,13 @@ def test_stale_foreign_hot_and_broken_gpus_are_named() -> None:
 )
 def test_gpus_that_are_not_there_say_why(gpus_record: dict[str, object], says: str) -> None:
     pod = fixtures.idle().state
-    pod.telemetry[-1]["gpus"] = gpus_record
+    pod.latest["gpus"] = gpus_record
     assert says in text_of(gpus.lines(pod, fixtures.CLOCK, 100, compact=True)[0])
 
 
 def test_unknown_numbers_are_dashes_and_not_zeros() -> None:
     pod = fixtures.idle().state
-    device = pod.telemetry[-1]["gpus"]["devices"][0]
+    device = pod.latest["gpus"]["devices"][0]
     device.update(util=None, mem_used=None, power=None, temp=None, procs=[])
     shown = text_of(gpus.lines(pod, fixtures.CLOCK, 120, compact=False)[1])
     assert "–/80G" in shown

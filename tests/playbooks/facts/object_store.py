@@ -81,3 +81,59 @@ def newer_ones_were_removed() -> Facts:
 @negative("retention-deleted-newest")
 def the_oldest_was_removed() -> Facts:
     return store({"removed": [0], "pointer": 10}, [{"step": 10, "bytes": GIB}])
+
+
+@positive("remote-checkpoint-partial")
+def another_hash() -> Facts:
+    """As many files and bytes as there should be, one of them with other bytes."""
+    return store(remote=[{"step": 10, "files": 9, "local_files": 9, "missing": "trainer/__0_0.distcp has another SHA-1"}])
+
+
+@negative("remote-checkpoint-partial")
+def a_torn_one_that_is_not_here() -> Facts:
+    return store(remote=[{"step": 7, "files": 4, "local_files": 9, "missing": "trainer/.metadata is not there"}])
+
+
+@negative("retention-deleted-newest")
+def another_run_was_listed() -> Facts:
+    return store({"pointer": 10, "listed": False}, [])
+
+
+@positive("object-store-auth")
+def a_key_that_is_refused() -> Facts:
+    return store({"error": "store-auth", "failures": 1, "detail": "b2://b: the store refuses this key (Unauthorized); check it."})
+
+
+@positive("object-store-auth")
+def a_cap_that_is_reached() -> Facts:
+    return store({"error": "store-full", "failures": 3, "detail": "b2://b: the account's storage cap is reached; raise it."})
+
+
+@positive("object-store-throttled")
+def it_gives_up_on_503() -> Facts:
+    return store({"error": "store-throttled", "failures": 1, "detail": "b2://b: the store takes no more for now; it is tried again."})
+
+
+@positive("object-store-unreachable")
+def no_answer_twice() -> Facts:
+    return store({"error": "store-unreachable", "failures": 2, "detail": "b2://b: no answer from the store; it is tried again."})
+
+
+@negative("object-store-unreachable", "object-store-throttled", "object-store-auth")
+def no_answer_once() -> Facts:
+    return store({"error": "store-unreachable", "failures": 1, "detail": "b2://b: no answer from the store; it is tried again."})
+
+
+@negative("object-store-auth", "object-store-throttled", "object-store-unreachable")
+def another_trouble_of_our_own() -> Facts:
+    return store({"error": "step-failed", "failures": 3, "detail": "Step 5 is not complete any more; a newer one is taken by itself."})
+
+
+@negative("object-store-auth", "object-store-throttled", "object-store-unreachable")
+def it_went_on() -> Facts:
+    return store({"error": "", "failures": 0, "detail": "", "pointer": 10})
+
+
+@negative("sync-marker-mismatch")
+def every_one_is_skipped_once() -> Facts:
+    return store({"skipped": [5, 10], "rounds": 1, "why": "trainer: .metadata is empty"})

@@ -37,5 +37,10 @@ def command(home: Home, module: str, *arguments: str) -> list[str]:
             "This pod has no b2sdk, which speaks with the store; send it with `bs4-console checkpoints sync --pod POD --run RUN --to ...`."
         )
     # Behind the agent's own: one of its libraries must not be hidden by another version.
-    path = list(dict.fromkeys([*(entry for entry in sys.path if entry), str(place)]))
+    return own(module, *arguments, further=str(place))
+
+
+def own(module: str, *arguments: str, further: str = "") -> list[str]:
+    """The argv that runs `module` of the agent itself, with what it imports and `further` behind that."""
+    path = list(dict.fromkeys(entry for entry in (*sys.path, further) if entry))
     return [sys.executable, "-IS", "-c", _PROGRAM, "\n".join(path), module, *arguments]

@@ -100,16 +100,19 @@ class Push:
                 return wanted, True
         pointer, _ = steps.read_pointer(self._store, self._layout)
         if pointer is not None and pointer.step == local.step:
-            self._leave(pointer, origin)
+            self._leave(pointer, origin, lossless=there is None or not there.whole)
         self._store.write(self._layout.manifest(local.step), wanted.encode())
         self._say("manifest", step=local.step, files=len(files), bytes=wanted.bytes)
         return wanted, True
 
-    def _leave(self, pointer: Pointer, origin: Origin) -> None:
-        """Let the pointer name another step before this one is written over."""
+    def _leave(self, pointer: Pointer, origin: Origin, *, lossless: bool) -> None:
+        """Let the pointer name another step before this one is written over. `lossless`: what it names is not whole any more (somebody
+        removed it), so that without another one it is mended in its place."""
         run = steps.look(self._store, self._layout)
         other = next((one for one in run.whole if one.step < pointer.step), None)
         if other is None or other.manifest is None:
+            if lossless:
+                return
             raise Refused(
                 f"The store's pointer names step {pointer.step} of {origin.run} with other content, and no older step there is whole; "
                 "this one is left out, the next step is uploaded."

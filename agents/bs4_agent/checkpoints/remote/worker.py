@@ -5,7 +5,7 @@ pointer names stays whole, and the next one goes on. It reads the key itself, fr
 so does it: the new agent starts another one.
 
     {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights", "rate",
-     "keep_remote", "milestones", "wandb": {side: id}, "others": {name: path}}
+     "keep_remote", "milestones", "wandb": {side: id}, "others": {name: path}, "look"}
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +26,20 @@ import psutil
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.holds import hold
-from bs4_agent.checkpoints.remote import prune
+from bs4_agent.checkpoints.remote import prune, steps
 from bs4_agent.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.sets import step_sets, verify
-from bs4_agent.checkpoints.sync_set import local_set, wandb_ids
-from bs4_agent.errors import AgentError, Busy, NotApplicable, StepFailed
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
+from bs4_agent.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup.credentials import private, stored
 from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec, Trainer
 
 #: Seconds between two lines about progress.
 _SAY_S = 1.0
@@ -88,27 +90,29 @@ def main() -> int:
 
 
 def work(home: Home, job: Mapping[str, Any], store: Store, tell: Told) -> None:
-    """The steps of the job, newest first, then logs and reports, then what may go from the store."""
+    """The steps of the job, newest first, then logs and reports, then what may go from the store, and a look at what is there now."""
     layout = Layout(Place.parse(job["to"]).prefix, job["run"])
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
     trainer = registry.get(spec.trainer)
     push = Push(store, layout, hashes, tell, tell.moved)
     origin = Origin(layout.run, spec.trainer, job["attempt"], job["resumed"], wandb_ids(trainer, spec) | job.get("wandb", {}))
+    source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
-        with hold(home, layout.run, step, f"upload to {job['to']}"):
-            one = next((found for found in step_sets(trainer, spec) if found.step == step), None)
-            why = "gone" if one is None else verify(one)
-            if one is None or why:
-                raise StepFailed(f"Step {step} of {layout.run} is not complete any more ({why}); a newer one is taken by itself.")
-            local = local_set(trainer, spec, one, weights=bool(job["weights"]))
-            tell("started", step=step, bytes=local.bytes, files=len(local.files))
+        with ExitStack() as held:
+            one, local = source.take(held, step, newer=number == 0)
+            tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
-            pushed = push.step(local, origin, point=point)
+            try:
+                pushed = push.step(local, origin, point=point)
+            except StepFailed:
+                if why := verify(one):
+                    tell("vanished", step=one.step, detail=why)  # under our hold: somebody else rotates here
+                raise
         seconds = max(0.001, time.monotonic() - began)
         tell(
-            "step-done", step=step, set_t=one.t, pointed=point and not pushed.held, held=pushed.held, files=pushed.files,
+            "step-done", step=one.step, set_t=one.t, pointed=point and not pushed.held, held=pushed.held, files=pushed.files,
             bytes=pushed.bytes, sent=pushed.sent, seconds=round(seconds, 3), rate=round(pushed.sent / seconds),
             sha256=pushed.manifest_sha256,
         )  # fmt: skip
@@ -117,6 +121,60 @@ def work(home: Home, job: Mapping[str, Any], store: Store, tell: Told) -> None:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
     if job["keep_remote"] is not None:
         _prune(store, layout, job, tell)
+    if job.get("look"):
+        _look(store, layout, tell)
+
+
+class _Source:
+    """The run's steps on disk, each taken under a hold."""
+
+    def __init__(self, home: Home, job: Mapping[str, Any], trainer: Trainer, spec: LaunchSpec, tell: Told) -> None:
+        self._home, self._trainer, self._spec, self._tell = home, trainer, spec, tell
+        self._run, self._who, self._weights = str(job["run"]), f"upload to {job['to']}", bool(job["weights"])
+
+    def take(self, held: ExitStack, step: int, *, newer: bool) -> tuple[StepSet, LocalSet]:
+        """`step`, held until `held` ends. With `newer` the newest complete one where it was rotated away before its turn came: a run may
+        save faster than a process starts. StepFailed, Refused: it cannot be uploaded."""
+        while True:
+            one, why = None, "it is being removed"
+            with contextlib.suppress(Busy):
+                held.enter_context(hold(self._home, self._run, step, self._who))
+                one = next((found for found in step_sets(self._trainer, self._spec) if found.step == step), None)
+                why = "gone" if one is None else verify(one)
+            if one is not None and not why:
+                return one, self._local(one)
+            held.close()
+            newest = next(iter(complete_sets(step_sets(self._trainer, self._spec))), None)
+            if not newer or newest is None or newest.step <= step:
+                if one is not None:
+                    self._tell("skipped", step=step, detail=why)
+                raise StepFailed(f"Step {step} of {self._run} is not complete any more ({why}); a newer one is taken by itself.")
+            step = newest.step
+
+    def _local(self, one: StepSet) -> LocalSet:
+        try:
+            return local_set(self._trainer, self._spec, one, weights=self._weights)
+        except Refused as error:
+            self._tell("skipped", step=one.step, detail=error.message)
+            raise
+
+
+def _look(store: Store, layout: Layout, tell: Told) -> None:
+    """What of the run is there, by the server's own listing: whole steps by number, and what is missing of the others."""
+    try:
+        found = steps.look(store, layout)
+    except StoreError as error:
+        tell("unlisted", detail=error.message)  # what was uploaded was verified; this is asked again with the next one
+        return
+    torn = []
+    for one in found.steps:
+        if not one.whole:
+            files = one.manifest.files if one.manifest else []
+            names = {entry.name for entry in one.entries}
+            there = sum(layout.file(one.step, file.path) in names for file in files)
+            torn.append({"step": one.step, "missing": one.missing, "files": there, "of": len(files) if one.manifest else None})
+    pointer = found.pointer.step if found.pointer else None
+    tell("listed", pointer=pointer, steps=sorted(one.step for one in found.whole), torn=torn)
 
 
 def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:

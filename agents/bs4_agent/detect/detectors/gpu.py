@@ -13,11 +13,13 @@ GIB = 1 << 30
 def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Reported on the run that cannot start for it; a run that trains beside a stranger is not disturbed by it."""
     gpus = facts.gpus
-    if gpus.state != "ok" or run.stop_requested or run.good_end or run.trainer_side.steps:
+    if run.stop_requested or run.good_end or run.trainer_side.steps:
         return []
+    if run.state == "files":
+        return _said(run)
     min_bytes = int(parameters.get("min_mb", 1000)) * 1_000_000
     refused = next((e for e in run.events if e.event.kind == "gpu-memory"), None)
-    if refused is None:
+    if gpus.state != "ok" or refused is None:
         return []
     stale = [h for h in gpus.holders if h.run is None and (h.mem is None or h.mem > min_bytes) and gpus.used.get(h.gpu, 0) > min_bytes]
     if not stale:
@@ -36,6 +38,26 @@ def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
             evidence=[refused.evidence(), *(process_evidence(h.identity, _describe(h)) for h in stale)],
             anchor=f"pid:{first.identity.pid}:{first.identity.start_ticks}",
             coverage=coverage,
+        )
+    ]
+
+
+def _said(run: RunFacts) -> Sequence[Finding]:
+    """Of finished files: vLLM found memory taken before it had taken any. Where the run's own trainer shares the card, that explains it."""
+    events = list(run.events)
+    place = next((i for i, e in enumerate(events) if e.event.kind == "gpu-memory" and "free_gib" in e.event.values), None)
+    if place is None or any(e.event.kind == "ready" for e in events[place:]):
+        return []
+    refused = events[place]
+    return [
+        Finding(
+            failure="stale-gpu-process",
+            run=run.name,
+            attempt=run.attempt,
+            summary=refused.text[:300],
+            evidence=[refused.evidence()],
+            anchor=f"{refused.file}:{refused.offset}",
+            coverage=["files do not tell which process held the memory"],
         )
     ]
 

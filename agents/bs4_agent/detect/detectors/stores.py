@@ -24,9 +24,11 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
         size, files = row.get("bytes"), row.get("files")
         short = size is not None and int(size) < here.bytes
         fewer = files is not None and row.get("local_files") is not None and int(files) < int(row["local_files"])
-        if short or fewer:
+        wrong = str(row.get("missing") or "")
+        if short or fewer or wrong:
+            text = f"{files} of {row['local_files']} files" if fewer else f"{files} files, {size} bytes"
             evidence = [
-                told("store", f"step {here.step}: {files} files, {size} bytes", str(row.get("prefix", ""))),
+                told("store", f"step {here.step}: {wrong or text}", str(row.get("prefix", ""))),
                 *(file_evidence(path, f"{part}: step {here.step} is {here.bytes} bytes here") for part, path in here.parts.items()),
             ]
             return found(
@@ -67,7 +69,8 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         skipped = {int(step) for step in row.get("skipped") or ()} & complete
         if not skipped or skipped != complete or int(row.get("rounds", 0)) < int(parameters.get("rounds", 2)):
             continue
-        evidence = [told("sync", f"skips complete steps {sorted(skipped)}; it looks for {row.get('marker', 'another marker')}")]
+        why = row.get("why") or f"it looks for {row.get('marker', 'another marker')}"
+        evidence = [told("sync", f"skips complete steps {sorted(skipped)}: {why}")]
         return found(
             "sync-marker-mismatch",
             run,
@@ -85,7 +88,8 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
     for row in _rows(facts, "sync", run):
         pointer = row.get("pointer")
         removed = {int(step) for step in row.get("removed") or ()}
-        if pointer is not None and facts.console is not None and facts.console.remote is not None and int(pointer) not in listed:
+        asked = facts.console is not None and facts.console.remote is not None and row.get("listed", True)
+        if pointer is not None and asked and int(pointer) not in listed:
             evidence = [told("store", f"the pointer names step {pointer}; listed are {sorted(listed)}")]
             return found(
                 "retention-deleted-newest",
@@ -118,6 +122,32 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
         else:
             continue
         return found("cleanup-upload-race", run, text, [told("sync", detail)], "sync:race")
+    return []
+
+
+def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """The key is refused, or a cap of the account is reached: a person has to act."""
+    return _trouble(facts, run, "object-store-auth", ("store-auth", "store-full"), int(parameters.get("times", 1)))
+
+
+def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """The store answers with 429 or 503. One failed upload of ours stands for dozens of them: it has waited and tried again by itself."""
+    return _trouble(facts, run, "object-store-throttled", ("store-throttled",), int(parameters.get("times", 1)))
+
+
+def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """No answer from the store, several uploads in a row."""
+    return _trouble(facts, run, "object-store-unreachable", ("store-unreachable",), int(parameters.get("times", 2)))
+
+
+def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], times: int) -> Found:
+    """What the last uploads failed with; each kind of error is a finding of its own, since each wants another deed."""
+    for row in _rows(facts, "sync", run):
+        failures = int(row.get("failures") or 0)
+        if row.get("error") in errors and failures >= times:
+            detail = str(row.get("detail", ""))
+            evidence = [told("sync", f"{failures} failed in a row; the last one: {detail}")]
+            return found(failure, run, f"{detail.partition(';')[0]}.", evidence, f"store:{row['error']}")
     return []
 
 

@@ -22,7 +22,7 @@ def lint(file: File, trainer: str, given: Given | None = None, component: str = 
     """Findings by line. `component`: whose config it is (prime-rl only). UsageError when the file cannot be read at all."""
     given = given or Given()
     if trainer == "verl":
-        if component != "rl":
+        if component not in ("rl", "sft"):
             raise UsageError("verl has one config for the whole.", "Leave --component out.")
         return _sorted(rules_verl.check(file, given))
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")

@@ -1,4 +1,5 @@
-"""Rules for verl, over a YAML config or a script that starts `python -m verl.trainer.main_ppo key=value ...` (hydra overrides)."""
+"""Rules for verl, over a YAML config, a TOML file that a launch from here takes, or a script that starts `python -m verl.trainer.main_ppo
+key=value ...` or verl's SFT trainer (hydra overrides)."""
 
 from __future__ import annotations
 
@@ -12,16 +13,20 @@ from typing import Any
 
 import yaml
 
+from bs4_agent.trainers import verl_settings
 from bs4_console.core.configs.catalog import finding
 from bs4_console.core.configs.document import read_text
 from bs4_console.core.configs.families import known_bad, reads_pictures
 from bs4_console.core.configs.findings import Finding
 from bs4_console.core.configs.view import Given
 
-_START = re.compile(r"\bverl\.trainer\.main_ppo(?:_v0)?\b")
+_START = re.compile(r"\bverl\.trainer\.(?:main_ppo(?:_v0)?|(?P<sft>(?:fsdp_)?sft_trainer(?:_ray)?))\b")
 _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$")
 _TABLE = re.compile(r"^\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"^\s*([\w.+\"'-]+)\s*=")
+_WORD = re.compile(r"^(\+{0,2}|~)([A-Za-z_][\w.@/-]*)=(.*)$", re.DOTALL)
+#: The table of a TOML file that is none of verl's: what the environment of the run gets.
+_ENVIRONMENT = "environment"
 _MODES = ("auto", "disable", "resume_path")
 #: Where verl itself stops guessing: a value that only the shell or hydra knows.
 UNKNOWN = object()
@@ -37,6 +42,10 @@ class Job:
     lines: dict[str, int] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
     environment: dict[str, tuple[Any, int]] = field(default_factory=dict)
+
+    @property
+    def sft(self) -> bool:
+        return verl_settings.component_of(self.values) == "sft"
 
     def get(self, key: str) -> Any:
         return self.values.get(key)
@@ -59,12 +68,12 @@ def check(file: File, given: Given) -> list[Finding]:
     jobs: list[Job] | None = list(scripts(text)) if _START.search(text) else None
     if file.suffix == ".toml":
         try:
-            jobs = [_toml(text)]
+            jobs = [_toml(text, given.launch)]
         except tomllib.TOMLDecodeError as error:
             return [Finding("toml", "error", 1, f"This is not valid TOML: {error}.", "Correct the syntax.")]
     if not jobs:
         if file.suffix in (".sh", ".txt", ".md"):
-            message = "There is no `python -m verl.trainer.main_ppo` in it."
+            message = "Nothing in it starts verl (`python -m verl.trainer.main_ppo`, or its SFT trainer)."
             return [Finding("yaml", "error", 1, message, "Give a verl config or the script that starts it.")]
         try:
             jobs = [_yaml(text)]
@@ -102,8 +111,9 @@ def _yaml(text: str) -> Job:
     return job
 
 
-def _toml(text: str) -> Job:
-    """The file that a launch from here takes: its dotted keys are Hydra's overrides, a plus anywhere in one is Hydra's."""
+def _toml(text: str, launch: str) -> Job:
+    """The file that a launch from here takes: its dotted keys are Hydra's overrides, a plus anywhere in one is Hydra's. The words of the
+    launch win over it, and are told at the line that they replace."""
     job = Job(1, False)
 
     def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
@@ -116,7 +126,12 @@ def _toml(text: str) -> Job:
             job.values[name] = UNKNOWN if isinstance(value, str) and "${" in value else None if value == "None" else value
             job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
 
-    walk(tomllib.loads(text), ())
+    walk({key: value for key, value in tomllib.loads(text).items() if key != _ENVIRONMENT}, ())
+    for word in _words(launch):
+        if (match := _WORD.match(word)) is not None and match[1] != "~" and ("." in match[2] or match[2] in job.values):
+            job.values[match[2]], job.prefixes[match[2]] = _scalar(_resolved(match[3], {})), match[1] or job.prefixes.get(match[2], "")
+        elif word.startswith("~"):
+            job.values.pop(word[1:].partition("=")[0], None)
     header = ""
     for number, line in enumerate(text.split("\n"), 1):
         if opened := _TABLE.match(line):
@@ -158,16 +173,19 @@ def scripts(text: str) -> Iterator[Job]:
                 variables[assigned[1]] = (assigned[2].strip(), first + 1)
 
 
+def _words(code: str) -> list[str]:
+    try:
+        return shlex.split(code)
+    except ValueError:
+        return code.split()
+
+
 def _job(words: list[tuple[int, str]], variables: dict[str, tuple[str, int]]) -> Job:
     start = next((line for line, code in words if _START.search(code)), words[0][0])
     job = Job(start, True, environment={name: (_resolved(value, variables), line) for name, (value, line) in variables.items()})
     for line, code in words:
-        try:
-            tokens = shlex.split(code)
-        except ValueError:
-            tokens = code.split()
-        for token in tokens:
-            match = re.match(r"^(\+{0,2}|~)([A-Za-z_][\w.@/-]*)=(.*)$", token, re.DOTALL)
+        for token in _words(code):
+            match = _WORD.match(token)
             if match and "." in match[2]:
                 key = match[2]
                 job.values[key], job.lines[key], job.prefixes[key] = _scalar(_resolved(match[3], variables)), line, match[1]
@@ -209,7 +227,8 @@ def _scalar(value: Any) -> Any:
 
 
 def goal(job: Job, _given: Given) -> Iterator[Finding]:
-    if job.get("trainer.total_training_steps") is None:
+    # An SFT ends with its epochs; RL counts 30 of them where nobody says how many.
+    if job.get("trainer.total_training_steps") is None and not (job.sft and job.get("trainer.total_epochs") is not None):
         yield finding("V01", job.at("trainer.total_training_steps", "trainer"), "trainer.total_training_steps is not set.")
 
 
@@ -265,12 +284,12 @@ def lora(job: Job, _given: Given) -> Iterator[Finding]:
 
 def prefixes(job: Job, _given: Given) -> Iterator[Finding]:
     for key, prefix in job.prefixes.items():
-        if "adapter" in key.rsplit(".", 1)[-1] and not prefix:
+        if not prefix and any("adapter" in part for part in key.split(".")):
             yield finding("V05", job.at(key), f"{key} is not in verl's own config.", f"Write +{key}=...")
 
 
 def saving(job: Job, _given: Given) -> Iterator[Finding]:
-    often, kept = "trainer.save_freq", "trainer.max_actor_ckpt_to_keep"
+    often, kept = "trainer.save_freq", "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep"
     if job.get(often) is not UNKNOWN and (job.number(often) or -1) <= 0:
         said = f"= {job.get(often)}" if often in job.values else "is not set (-1)"
         yield finding(
@@ -311,7 +330,8 @@ def context(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def model(job: Job, _given: Given) -> Iterator[Finding]:
-    place = "actor_rollout_ref.model.path"
+    places = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
+    place = next((key for key in places if key in job.values), places[0])
     name = job.get(place)
     if not isinstance(name, str) or name.startswith(("/", ".", "~")):
         return

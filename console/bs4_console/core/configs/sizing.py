@@ -82,7 +82,9 @@ class Estimate:
 
 
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
-    """UsageError when it is no TOML, or the size of the model is not known."""
+    """UsageError when it is no TOML, or the size of the model is not known. NotApplicableError for verl, which was never measured."""
+    if trainer == "verl":
+        raise NotApplicableError("what verl needs of a GPU is not known here; V03 has what fitted 80 GB.", "Lint the config.")
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
     if document.findings:
         raise UsageError(f"{file}, line {document.findings[0].line}: {document.findings[0].message}", "Correct it first.")

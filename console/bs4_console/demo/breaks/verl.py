@@ -42,6 +42,7 @@ ONLY = (VERL,)
 ALL = (
     Scenario("ray-worker-died", "ray-worker-died", ONLY, train, kill_worker),
     Scenario("ray-worker-died/task-runner", "ray-worker-died", ONLY, train, kill_task_runner),
+    Scenario("trainer-exited", "trainer-exited", ONLY, train, kill_driver),
     Scenario("checkpoint-torn/tracker", "checkpoint-torn", ONLY, train_longer, tear_newest),
     Scenario(
         "nan-loss/any-metric",

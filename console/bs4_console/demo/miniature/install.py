@@ -19,6 +19,8 @@ STACKS = {
     "2026-01": {"prime-rl": "0.1.0", "torch": "2.9.0+cu128", "vllm": "0.12.0", "verifiers": "0.1.8.post2"},
     "current": {"prime-rl": "0.8.0", "torch": "2.11.0+cu128", "vllm": "0.26.0+cu129", "verifiers": "0.3.1.dev59"},
 }
+#: What an image with verl 0.6 brings.
+_BESIDE_VERL = {"torch": "2.8.0+cu128", "vllm": "0.11.0", "ray": "2.49.2"}
 #: Modules of the package from which the trainer's own config classes are imported.
 CLASSES = {
     "2026-01": {
@@ -76,7 +78,12 @@ def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
     for package in (trainer, trainer.parent):
         (package / "__init__.py").touch()
     (trainer / "main_ppo.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('driver')\n")
-    _metadata(_site_packages(venv), "verl", version)
+    merger = trainer.parent / "model_merger"
+    merger.mkdir(exist_ok=True)
+    (merger / "__init__.py").touch()
+    (merger / "__main__.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('merger')\n")
+    for distribution, known in {"verl": version, **_BESIDE_VERL}.items():
+        _metadata(_site_packages(venv), distribution, known)
 
 
 def install_uv(uv: Path, python: str) -> None:

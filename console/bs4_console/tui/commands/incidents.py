@@ -12,10 +12,12 @@ COMMANDS = (
         "Open",
         "Go one level deeper: from the fleet into the run or pod under the cursor, from a run into its incident, from an incident "
         "into the log where it was seen, in a log into the entry of the line, in the journal to the run that it was done to, "
-        "among GPUs to the run that holds it.",
+        "among GPUs to the run that holds it. With a path, that file of the pod.",
         on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("pod",),
         hint=10,
+        args="[PATH]",
+        completes="paths",
     ),
     Command(
         "incident",
@@ -78,6 +80,17 @@ COMMANDS = (
         on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
         ("run", "write"),
         hint=79,
+    ),
+    Command(
+        "merge",
+        ("merge",),
+        ("X",),
+        "Merge checkpoint",
+        "Put a verl step's shards together into a Hugging Face directory on the pod: the exact command, its needs, and one confirmation. "
+        "Without a step, the newest that is complete. What lies there already is left alone.",
+        on(FLEET, RUN),
+        ("run", "write"),
+        args="[STEP]",
     ),
     Command(
         "launch",

@@ -10,11 +10,12 @@ COMMANDS = (
         ("logs", "log", "l"),
         ("l",),
         "Logs",
-        "The run's logs on the whole screen: all sources merged, or one (trainer, orchestrator, inference, launcher, ...).",
+        "The run's logs on the whole screen: all sources merged, or one (trainer, orchestrator, inference, launcher, ...); with a path, "
+        "that file of the pod.",
         on(FLEET, RUN, INCIDENT, LOG),
         ("run",),
         hint=25,
-        args="[SOURCE]",
+        args="[SOURCE|PATH]",
         completes="sources",
     ),
     Command(

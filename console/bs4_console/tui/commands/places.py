@@ -56,15 +56,27 @@ COMMANDS = (
     Command(
         "file",
         ("file",),
-        (),
+        ("O",),
         "Open file",
-        "Any file of the pod as a log: live, searched and paged where it lies. The path begins with / or ~/; what may hold credentials is "
-        "not shown. `:open PATH` does the same.",
+        "Any file of the pod as a log: live, searched and paged where it lies. The path begins with / or ~/, and Tab goes on with what "
+        "lies there; what may hold credentials is not shown. `:open PATH` does the same.",
         on(FLEET, POD, RUN, INCIDENT, LOG),
         ("pod",),
         args="PATH",
+        completes="paths",
     ),
-    Command("pod", ("pod",), (), "Go to pod", "The fleet, with the cursor on this pod.", EVERYWHERE, args="NAME", completes="pods"),
+    Command(
+        "pod",
+        ("pod",),
+        ("d",),
+        "Pod",
+        "The pod of what is looked at: what became of it and by which signs, link, GPUs, host, what is done there, its store, its agent, "
+        "what could not be seen, and what witnesses say. With a name, the fleet with the cursor on that pod.",
+        EVERYWHERE,
+        hint=78,
+        args="[NAME]",
+        completes="pods",
+    ),
     Command("fleet", ("fleet", "pods"), (), "Fleet", "All pods and runs in one table, what needs you first.", EVERYWHERE),
     Command(
         "messages",

@@ -157,8 +157,10 @@ class ConsoleScreen(Screen[None]):
 
     def _timely(self, command: commands.Command) -> bool:
         """A run that goes on is not launched; where none does, that is what one is here for."""
-        run = self.subject().run
-        return command.id != "launch" or run is None or run.word in ("failed", "stopped", "finished")
+        subject = self.subject()
+        if command.id == "pod":
+            return subject.pod is not None
+        return command.id != "launch" or subject.run is None or subject.run.word in ("failed", "stopped", "finished")
 
     def _pod_is_locked(self) -> bool:
         """Whether this screen is about one pod, and that is read-only."""
@@ -280,6 +282,13 @@ class ConsoleScreen(Screen[None]):
     async def _submit_note(self, session: PodSession, run: str, text: str) -> None:
         await session.submit("note", run=run, text=text)
         self.console_app.say(f"Noted for {run} on {session.state.name}.")
+
+    def do_merge(self, args: str) -> None:
+        from bs4_console.tui import merging
+
+        subject, session = self.subject(), self.session()
+        if subject.run is not None and session is not None:
+            merging.begin(self.console_app, session, subject.run.name, args)
 
     def do_stop(self, args: str) -> None:
         from bs4_console.tui.screens.stop import StopScreen

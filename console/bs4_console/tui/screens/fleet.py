@@ -84,6 +84,8 @@ class FleetScreen(TableScreen):
                     (" shows them", "dim"),
                 ]
             )
+        # Without a table it takes the room: the bar of keys stays at the bottom.
+        self.query_one("#note").styles.height = "auto" if app.fleet.pods else "1fr"
         if not self.console_app.fleet.pods:
             lines += [
                 [],
@@ -112,6 +114,9 @@ class FleetScreen(TableScreen):
         advice, keys = self._what_to_press(subject)
         lines = [spread(cut(head, max(10, width - width_of(keys) - 1)), keys, width)]
         problems = status.wrong(pod, run, app.clock)
+        if status.lost(pod) is not None:
+            # The line of facts says how the link is.
+            problems = [one for one in problems if one[0] != status.link_words(pod, app.clock)]
         for i, (phrase, role) in enumerate(problems[:3]):
             lines += fold(phrase, width - 4, role, 3)[: 2 if i == 0 else 1]
         if advice:
@@ -129,10 +134,17 @@ class FleetScreen(TableScreen):
             return "", []
         if pod.link.state == "host key?":
             return "First contact: compare the fingerprint.", [(app.keys["open"], "key @open"), (" fingerprint ", "@open")]
+        signs: Line = [(app.keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
+        if pod.lost is not None and status.taken(pod):
+            return pod.lost.next_step, signs
         if subject.incidents:
             summary = subject.incidents[0].summary
             return summary, [(app.keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
+        if pod.lost is not None and status.lost(pod) is not None and pod.lost.word != "network-only":
+            return pod.lost.next_step, signs
         if status.link_down(pod):
+            if pod.lost is not None and pod.lost.word == "network-only":
+                return pod.lost.next_step, [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
             return pod.link.next_step or "It is tried again by itself.", [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
         launch: Line = [(app.keys["launch"], "key @launch"), (" launch ", "@launch")]
         if subject.run is None and self._may_write(pod):

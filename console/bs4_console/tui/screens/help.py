@@ -28,6 +28,8 @@ _MOVES = (
 _SIGNS: tuple[tuple[str, str, str], ...] = (
     ("✖ critical", "bad bold", "training stands still or will; something must be done"),
     ("? unreachable", "warn bold", "the link is down; nothing is known of the run, and nothing is done because of it"),
+    ("✖ reclaimed  ✖ pod gone", "bad bold", "its provider says so in two looks and nothing answers there: go on elsewhere"),
+    ("? hung  ▲ link only  ▲ rebooted", "warn", "what became of a pod by two signs; on the pod's page they stand with their times"),
     ("▲ warning", "warn", "training goes on, look when you can"),
     ("↻ fixing", "accent bold", "a plan is being carried out by the agent"),
     ("● running  ◌ starting", "good", "all is well"),

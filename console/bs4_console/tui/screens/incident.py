@@ -15,7 +15,7 @@ from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.confirm import ConfirmScreen
 from bs4_console.tui.views import incident as view
 from bs4_console.tui.views import plan as plans
-from bs4_console.tui.views import playbook
+from bs4_console.tui.views import playbook, witnesses
 from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
@@ -125,20 +125,23 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.query_one("#page", Panel).show(self._page(width - 4))
 
     def _page(self, width: int) -> list[Line]:
-        """The newest thing first: an action, else a plan, else what the playbook would do; the evidence below it once there is one."""
+        """The newest thing first: an action, else a plan, else what the playbook would do; the evidence below it once there is one.
+        What others say comes last."""
         app = self.console_app
         known = view.evidence(self.incident, width) if self.incident else []
+        run = self.pod.runs.get(self.run_name)
+        others = [[], *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width)] if self.incident else []
         action, plan = self.action, self.plan
         if action is not None:
-            return [*plans.action_lines(action, self.pod, app.clock, width), *self._after(action), [], *known]
+            return [*plans.action_lines(action, self.pod, app.clock, width), *self._after(action), [], *known, *others]
         if plan is not None and plan.refused:
-            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn"), [], *known]
+            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn"), [], *known, *others]
         if plan is not None:
-            return [*plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)), [], *known]
+            return [*plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)), [], *known, *others]
         if self._asked_key is not None:
-            return [[("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")], [], *known]
+            return [[("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")], [], *known, *others]
         fix = self._fix(width)
-        return [*known, [], *fix] if known else fix
+        return [*known, [], *fix, *others] if known else fix
 
     def _fix(self, width: int) -> list[Line]:
         keys = self.console_app.keys

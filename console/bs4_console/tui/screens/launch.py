@@ -10,13 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Input
 
-from bs4_console.core import launch
+from bs4_console.core import launch, launch_config
 from bs4_console.core.errors import ConsoleError
 from bs4_console.core.launch import AUTO, TRAINERS, Asked
 from bs4_console.core.preflight_check import Check
 from bs4_console.core.state import PlanView, PodState, RunState
-from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.views import findings
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
 
@@ -29,11 +30,16 @@ FIELDS = {
     "config": "config on the pod",
     "run": "name of the run",
     "trainer": "generation",
-    "cwd": "prime-rl in",
+    "cwd": "installed in",
     "output": "output directory",
     "resume": "from step",
     "overrides": "further arguments",
 }
+
+
+#: Rows of the plan that are shown however small the terminal is.
+LEAST = 3
+_MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
 
 
 class LaunchScreen(Question[str]):
@@ -48,13 +54,15 @@ class LaunchScreen(Question[str]):
     LaunchScreen .field Panel { width: 20; height: 1; }
     LaunchScreen Input { height: 1; border: none; padding: 0 1; background: $panel; }
     LaunchScreen Input:focus { border: none; }
-    LaunchScreen VerticalScroll { height: auto; max-height: 28; }
+    LaunchScreen VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     LaunchScreen #form { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False, id="launch.back"),
         Binding("y", "yes", "Yes", show=False, id="launch.yes"),
         Binding("n", "back", "No", show=False, id="launch.no"),
+        Binding("pagedown", "page(1)", "Down", show=False, id="launch.down"),
+        Binding("pageup", "page(-1)", "Up", show=False, id="launch.up"),
     ]
     AUTO_FOCUS = "#config"
 
@@ -64,6 +72,8 @@ class LaunchScreen(Question[str]):
         self._first = first_values(pod, run, args)
         self.plan: PlanView | None = None
         self.checks: list[Check] = []
+        self.memory: list[str] = []
+        self._room = 0
         self._price: float | None = None
         self._working = self._complaint = ""
 
@@ -93,14 +103,14 @@ class LaunchScreen(Question[str]):
         said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
         if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
             raise ValueError(f"Say the {missing[0]}.")
-        if said["trainer"] not in TRAINERS:
+        if said["trainer"] not in ("", *TRAINERS):
             raise ValueError(f"The generation is {' or '.join(TRAINERS)}.")
         whence = said["resume"] or AUTO
         if whence not in (AUTO, "fresh") and not whence.isdigit():
             raise ValueError("From which step: a number, auto (the newest complete one) or fresh.")
         return Asked(
             said["run"], said["trainer"], said["config"], said["cwd"], said["output"],
-            int(whence) if whence.isdigit() else AUTO, whence == "fresh", overrides=tuple(said["overrides"].split()),
+            int(whence) if whence.isdigit() else AUTO, whence == "fresh", component="", overrides=tuple(said["overrides"].split()),
         )  # fmt: skip
 
     def tell(self) -> None:
@@ -108,27 +118,47 @@ class LaunchScreen(Question[str]):
             return
         width = max(30, min(100, int(self.app.size.width * 0.96)) - 4)
         self.query_one("#form").display = self.plan is None
-        self.query_one("#shown").display = self.plan is not None
         self.query_one("#typed").display = self.typed_name
         for name, text in FIELDS.items():
             self.query_one(f"#label-{name}", Panel).show([[(text, "dim")]])
-        title = f"Start a run on {self.pod.name}" if self.plan is None else f"{self.plan.plan['title']} on {self.pod.name}?"
-        self.query_one("#head", Panel).show([[(title, "bold")], []])
-        if self.plan is not None:
-            self.query_one("#plan", Panel).show(self._planned(self.plan, width))
-        self.query_one("#answer", Panel).show([[], *(fold(self._complaint, width, "bad bold") if self._complaint else []), self._answer()])
+        head, shown = self._head(width), self._shown(width)
+        answer: list[Line] = [*(fold(self._complaint, width, "bad bold") if self._complaint else [])]
+        # The question and its keys must never be pushed off the screen: what is long is scrolled between them.
+        fixed = len(head) + len(answer) + 2 + (len(FIELDS) if self.plan is None else 0) + self.typed_name
+        room = max(LEAST, int(self.app.size.height * 0.94) - 2 - fixed)
+        self.query_one("#head", Panel).show(head)
+        self.query_one("#plan", Panel).show(shown)
+        scroll = self.query_one("#shown")
+        scroll.display = bool(shown)
+        if room != self._room:
+            self._room = scroll.styles.max_height = room
+        more: Line = spread([], _MORE, width) if len(shown) > room else []
+        self.query_one("#answer", Panel).show([more, *answer, cut(self._answer(), width)])
 
-    def _planned(self, view: PlanView, width: int) -> list[Line]:
+    def _head(self, width: int) -> list[Line]:
+        """What is asked, and in one line what the look before the start has found."""
+        title = f"Start a run on {self.pod.name}" if self.plan is None else f"{self.plan.plan['title']} on {self.pod.name}?"
+        found = findings.summary(self.checks, self.memory)
+        return [*fold(title, width, "bold"), *([cut(found, width)] if found else []), []]
+
+    def _shown(self, width: int) -> list[Line]:
+        """Beside the form what forbade the start; else the plan, first what would be done, then why, and what is known of it."""
+        width -= 2
+        known = findings.lines(self.checks, width)
+        if self.plan is None:
+            return [[], *known] if known else []
         lines: list[Line] = []
-        for check in self.checks:
-            lines += fold(f"{check.state}: {check.why}", width, "bad" if check.state == "blocking" else "warn", 2)
-        for number, step in enumerate(view.plan["steps"], 1):
+        for number, step in enumerate(self.plan.plan["steps"], 1):
             lines += [[(f"{number}. ", "dim"), (str(step["title"]), "bold")], *plans.command_lines(str(step["command"]), width)]
             directories = step["shown"].get("directories") or []
             lines += [[("     moves ", "dim"), (str(entry["path"]), "")] for entry in directories]
-        for text in launch.words(view, self.pod, self._price):
+        for text in launch.words(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
-        return [*lines, [("plan ", "dim"), (view.plan_hash[:16], "accent")]]
+        if self.checks:
+            lines += [[], findings.heading(self.checks), *known]
+        if self.memory:
+            lines += [[], *findings.memory_lines(self.memory, width)]
+        return [*lines, [], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
 
     def _answer(self) -> Line:
         if self._working:
@@ -158,12 +188,17 @@ class LaunchScreen(Question[str]):
             ]
         return [("y", "key"), (" ", ""), ("start it", "bold"), ("    ", ""), ("n", "key"), (" ", ""), ("change it", "dim")]
 
+    def action_page(self, way: int) -> None:
+        """The plan is scrolled from wherever the cursor is, the name's field too."""
+        scroll = self.query_one("#shown")
+        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
+
     def action_back(self) -> None:
         """From the plan to the form, from the form away. What was submitted goes on."""
         if self.plan is None:
             self.dismiss("")
             return
-        self.plan, self.checks, self._complaint = None, [], ""
+        self.plan, self.checks, self.memory, self._complaint = None, [], [], ""
         self.tell()
         self.query_one("#config", Input).focus()
 
@@ -196,14 +231,15 @@ class LaunchScreen(Question[str]):
         try:
             if (session := self.session) is None:
                 return
+            asked = await launch_config.resolved(session, asked)
             if launch.under_way(self.pod, asked.run) is not None or launch.trains_already(self.pod, asked) is not None:
                 self._complaint = f"{asked.run} is started already; nothing is started twice. Its screen shows how far it is."
                 return
             looked = await launch.look(session, asked)
-            self.checks = looked.told
+            self.checks = [*looked.told, *looked.preflight.of("ok")]
+            self.memory = list(looked.memory)
             if looked.blocking:
-                worst = looked.blocking[0]
-                self._complaint = f"{worst.title}: {launch.sentence(worst)}"
+                self._complaint = "Nothing was started: what is marked ✖ forbids it."
                 return
             self._price = launch.price_of(self.pod.name)
             self.plan = await launch.plan(session, asked, price=self._price)

@@ -92,6 +92,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.open(ring[(here + 1) % len(ring)])
 
     def do_logs(self, args: str) -> None:
+        if args.startswith(("/", "~/")):
+            self.console_app.open_file(self.pod, args)
+            return
         names = [stream.rpartition("/")[2] for stream in self.pane.streams()]
         if args and args not in names:
             self.console_app.say(f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.", severity="warning")

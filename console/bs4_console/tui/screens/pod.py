@@ -1,4 +1,4 @@
-"""A pod without a run: its link, its GPUs, what is watched there and how a run is started."""
+"""A pod: what became of it, its link, its GPUs, what is done and kept, what is watched there and how a run is started."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from textual.widget import Widget
 
 from bs4_console.core.state import PodState
 from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, fold, spread
+from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
-from bs4_console.tui.views import gpus
+from bs4_console.tui.views import doing, gpus, lost, store, witnesses
+from bs4_console.tui.views.fleet import step_line
 from bs4_console.tui.views.moment import moment_line
 from bs4_console.tui.views.run import host_line, host_line_then
 from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
+
+
+def _words(name: object) -> str:
+    return str(name).replace("_", " ")
+
+
+#: Actions and runs that are listed.
+MOST = 4
 
 
 class PodScreen(MomentCommands, ConsoleScreen):
@@ -42,7 +51,8 @@ class PodScreen(MomentCommands, ConsoleScreen):
 
     def draw(self) -> None:
         app, pod, width = self.console_app, self.pod, self.size.width - 1
-        how = status.of(pod, None)
+        # With runs the worst of them is what the pod is like; each has its own line below.
+        how = max((status.of(pod, run) for run in pod.runs.values()), key=lambda one: one.rank, default=status.of(pod, None))
         seen = status.age(pod, app.clock)
         left: Line = [(" ", ""), *how.line(), ("  ", ""), (pod.name, "bold"), (f"  {pod.address}", "dim")]
         lines: list[Line] = [
@@ -60,14 +70,32 @@ class PodScreen(MomentCommands, ConsoleScreen):
         ]
         if pod.link.detail:
             lines += [[("       ", ""), *line] for line in fold(pod.link.detail, width - 8, "warn")]
-        if pod.link.next_step:
+        if pod.link.next_step and pod.lost is None:
             lines += [[("       ", ""), *line] for line in fold(pod.link.next_step, width - 8, "bold")]
-        lines += [[], *self._machine(pod, width), []]
-        lines += self._agent(pod)
+        lines += lost.lines(pod, app.clock, app.keys, width)
+        lines += self._runs(pod, width)
+        lines += [[], *self._machine(pod, width)]
+        lines += doing.lines(pod, None, app.clock, width, MOST)
+        lines += [line for name in pod.runs if (line := store.line(pod, name, app.clock, width, named=True))]
+        lines += [[], *self._agent(pod), []]
+        lines += [[(" ", ""), *line] for line in witnesses.lines(pod, list(pod.runs.values())[-MOST:], app.clock, width - 2, link=False)]
         if not pod.runs:
             lines += [[], [(" No run is known here. Start one: ", ""), (f"bs4-console launch --pod {pod.name} CONFIG", "accent")]]
             lines += [[(" One that was started by hand is adopted: ", "dim"), (f"bs4-console runs adopt --pod {pod.name}", "accent")]]
         self.query_one("#facts", Panel).show(lines)
+
+    def _runs(self, pod: PodState, width: int) -> list[Line]:
+        """Each run with how it is and where it stands, the worst first."""
+        found = sorted(pod.runs.values(), key=lambda run: -status.of(pod, run).rank)
+        lines: list[Line] = []
+        for number, run in enumerate(found[:MOST]):
+            line: Line = [(" runs  " if number == 0 else "       ", "head"), *status.of(pod, run).line(), (f"  {run.name}", "bold")]
+            line += [("  step ", "dim"), *step_line(run)]
+            problems = [text for text, _ in status.wrong(pod, run, self.console_app.clock)] if pod.link.up else []
+            lines.append(cut([*line, (f"  {problems[0]}" if problems else "", "warn")], width))
+        if len(found) > MOST:
+            lines.append([(f"       and {len(found) - MOST} more, on the fleet", "dim")])
+        return lines
 
     def _machine(self, pod: PodState, width: int) -> list[Line]:
         """GPUs and host: as they are, or as they were at the time cursor."""
@@ -96,9 +124,17 @@ class PodScreen(MomentCommands, ConsoleScreen):
             ]
         ]
         coverage = {**(hello.get("coverage") or {}), **(pod.latest.get("coverage") or {})}
-        for name, how in sorted(coverage.items()):
-            role = "warn" if how in ("hidden", "unknown", "partial") else "dim"
-            lines.append([(f"       {str(name).replace('_', ' ')}: ", "dim"), (str(how), role)])
+        dark = {name: how for name, how in coverage.items() if how in ("hidden", "unknown", "partial")}
+        seen = [
+            f"{_words(name)}{'' if how == 'visible' else f' ({_words(how)})'}" for name, how in sorted(coverage.items()) if name not in dark
+        ]
+        if seen:
+            lines.append([("       sees ", "dim"), (", ".join(seen), "")])
+        for name, how in sorted(dark.items()):
+            told = "not visible" if how == "hidden" else str(how)
+            lines.append(
+                [("       ◌ ", "warn"), (f"{_words(name)} {told}", "warn"), (": what is written there is no evidence here", "dim")]
+            )
         for gap in pod.ledger.watch_gaps[-3:]:
             lines.append(
                 [
@@ -110,7 +146,8 @@ class PodScreen(MomentCommands, ConsoleScreen):
         return lines
 
     def hints(self, command: commands.Command) -> bool:
-        return command.id != "retry" or status.link_down(self.pod)
+        down = status.link_down(self.pod)
+        return {"retry": down, "launch": not down, "pod": False}.get(command.id, True)
 
     def do_copy(self, args: str) -> None:
         from bs4_console.tui.ink import text_of

@@ -15,7 +15,7 @@ from bs4_console.tui.checkpoint_line import CheckpointLine
 from bs4_console.tui.ink import Line, cut
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.log import LogScreen
-from bs4_console.tui.views import gpus, notes
+from bs4_console.tui.views import doing, gpus, notes, store
 from bs4_console.tui.views import run as view
 from bs4_console.tui.views.moment import moment_line
 from bs4_console.tui.widgets.curve_commands import OF_CURVES, CurveCommands
@@ -103,6 +103,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         lines = self._host_lines(run, width)
         if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
             lines.append(cut(kept, width))
+        if self.cursor.at is None and (height >= 30 or store.wrong(self.pod, run.name)):
+            lines += [kept] if (kept := store.line(self.pod, run.name, app.clock, width)) else []
+        if self.cursor.at is None:
+            lines += doing.lines(self.pod, run.name, app.clock, width, 1 if height < 30 else 2)
         if height >= 30 and (said := notes.newest(run.view.notes, width, 1)):
             lines.append(said)
         self.query_one("#host", Panel).show(lines)
@@ -137,7 +141,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def _draw_large(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         newest = int(self.pod.latest.get("t") or 0)
-        samples = self.cursor.stretch(self.pod, *self._shown_times(newest)) if run.trainer_steps else self.pod.telemetry
+        samples = self.cursor.stretch(self.pod, *self._shown_times(newest)) if run.trainer_steps else list(self.pod.telemetry)
         note = "reading telemetry of then…" if self.cursor.fetches(self.pod) else ""
         if self._curves_changed(run, others, width, height, self.curves_only, len(samples), newest // 5, note):
             lines = large(run, samples, width, height, self.moment, self.curve_view, self.bands, self.curves_only, others, note)

@@ -212,8 +212,12 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
 
 def _trouble(pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]) -> str:
     incidents = pod.ledger.open_incidents(run.name) if run else [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
+    if pod.lost is not None and status.taken(pod):
+        return pod.lost.word  # its sentence counts the looks: it would be news with each of them
     if incidents:
         return incidents[0].title
+    if pod.lost is not None and status.lost(pod) is not None:
+        return pod.lost.word
     if how.rank == 3:
         return pod.link.detail or pod.link.state
     attempt = run.view.attempt if run else None

@@ -55,8 +55,14 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
     if not incident.evidence:
         lines.append([("no line of a log: it was seen in processes, GPUs or files", "dim")])
     for gap in incident.coverage:
-        lines.append([("not visible: ", "warn"), (str(gap), "")])
+        lines += _unseen(str(gap), width)
     return [cut(line, width) for line in lines]
+
+
+def _unseen(gap: str, width: int) -> list[Line]:
+    """◌ kernel log not visible (permission denied): nothing of it could be evidence."""
+    first, *rest = fold(f"{gap.replace(' is hidden', ' not visible', 1)}: nothing of it could be evidence", width - 2, "warn")
+    return [[("◌ ", "warn"), *first], *([("  ", ""), *line] for line in rest)]
 
 
 def _seen(entry: dict[str, Any], width: int) -> list[Line]:

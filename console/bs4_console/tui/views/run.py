@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, spread, width_of
+from bs4_console.tui.ink import Line, cut, fold, spread, text_of, whole, width_of
 from bs4_console.tui.views.fleet import newest, step_line
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ COMPONENTS = ("launcher", "orchestrator", "trainer", "rank", "inference", "route
 #: The launcher last: it repeats what others wrote, and of a line that is written twice the first is shown.
 SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
 BAR, REST = "━", "─"
+#: States of a process, as letters of the kernel and as words.
+DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
@@ -33,31 +35,33 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
         left.append((" · adopted", "dim"))
     seen = status.age(pod, clock)
     right = [*status.link_line(pod), ("  ", ""), *_age_of("data", seen), (" ", "")]
-    return [spread(left, right, width), cut(_numbers(pod, run, clock), width)]
+    return [spread(left, right, width), whole(_numbers(pod, run, clock), width)]
 
 
 def _age_of(what: str, seen: float | None) -> Line:
     return [(f"{what} ", "dim"), (words.old(seen), "warn bold" if seen is None or seen > words.FRESH_S else "good")]
 
 
-def _numbers(pod: PodState, run: RunState, clock: Clock) -> Line:
+def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
+    """In parts, what matters most first: on a narrow terminal the last ones are left out."""
     eta = run.eta_seconds() if not status.link_down(pod) else None
     phrase = status.late(pod, run, clock)
     throughput = newest(run.trainer_steps, "throughput")
-    line: Line = [(" step ", "dim"), *step_line(run, "bold")]
+    where: Line = [(" step ", "dim"), *step_line(run, "bold")]
     if run.view.max_steps and run.step is not None:
         share = min(1.0, (run.step + 1) / run.view.max_steps)
-        line += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
-    line += [("   eta ", "dim"), (words.NONE if eta is None or phrase else words.duration(eta), "bold")]
-    line += [("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")]
+        where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
+    parts: list[Line] = [where]
     if phrase:
-        line += [("   ", ""), (phrase, "warn bold")]
-    elif run.step_seen is not None:
-        line += [("   last step ", "dim"), (f"{words.duration(clock.mono() - run.step_seen)} ago", "")]
+        parts.append([("   ", ""), (phrase, "warn bold")])
+    else:
+        parts.append([("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")])
+        parts.append([("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")])
+        if run.step_seen is not None:
+            parts.append([("   last step ", "dim"), (f"{words.duration(clock.mono() - run.step_seen)} ago", "")])
     if throughput is not None:
-        line += [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
-    line += [("   ", ""), (run.view.trainer, "dim")]
-    return line
+        parts.append([("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")])
+    return [*parts, [("   ", ""), (run.view.trainer, "dim")]]
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
@@ -85,16 +89,20 @@ def _host(record: dict[str, Any], width: int) -> Line:
         return [(" host ", "head"), ("nothing received", "dim")]
     line: Line = [(" host ", "head"), ("cpu ", "dim"), (words.whole_percent(host.get("cpu")), "")]
     line += [(f" of {host['cores']} cores" if host.get("cores") and width >= 110 else "", "dim")]
-    line += _share("mem", host.get("mem_used"), host.get("mem_total"))
-    line += _share("shm", host.get("shm_used"), host.get("shm_total"))
+    gap = "   " if width >= 100 else "  "
+    parts = [
+        _share(gap, "mem", host.get("mem_used"), host.get("mem_total")),
+        _share(gap, "shm", host.get("shm_used"), host.get("shm_total")),
+    ]
     for disk in host.get("disks") or []:
-        line += _share(str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
-        if disk.get("read_only"):
-            line.append((" READ-ONLY", "bad bold"))
+        part = _share(gap, str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
+        parts.append([*part, (" READ-ONLY", "bad bold")] if disk.get("read_only") else part)
     hidden = [name.replace("_", " ") for name, how in (record.get("coverage") or {}).items() if how == "hidden"]
     if hidden:
-        line += [("   not visible: ", "dim"), (", ".join(hidden), "warn")]
-    return line
+        parts.append([(f"{gap}not visible: " if width >= 100 else f"{gap}◌ ", "dim"), (", ".join(hidden), "warn")])
+    # What is wrong, or cannot be seen, is not what a narrow terminal leaves out.
+    told = sorted(parts, key=lambda part: not any("bold" in role or role == "warn" for _, role in part))
+    return whole([line, *(parts if width_of([span for part in (line, *parts) for span in part]) <= width else told)], width)
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
@@ -108,9 +116,9 @@ def faded(line: Line) -> Line:
     return [(text, role if role in ("head", "rule", "warn", "warn bold", "bad bold") else "dim") for text, role in line]
 
 
-def _share(name: str, used: float | None, total: float | None) -> Line:
+def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
     share = words.percent(used, total)
-    line: Line = [(f"   {name} ", "dim")]
+    line: Line = [(f"{gap}{name} ", "dim")]
     if share is None:
         return [*line, (words.NONE, "dim")]
     full = share >= status.FULL_PERCENT
@@ -146,16 +154,20 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
     for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
     order = {name: i for i, name in enumerate(COMPONENTS)}
-    for name in sorted(grouped, key=lambda n: (order.get(n, 99), n)):
+    # A dead one first: it must not be what is cut off at the right.
+    for name in sorted(grouped, key=lambda n: (not any(c.get("state") in (*DEAD, *STOPPED) for c in grouped[n]), order.get(n, 99), n)):
         part = _component(name, grouped[name], width >= 100)
         line += faded(part) if old else part
     return line
 
 
 def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
-    dead = [c for c in found if c.get("state") in ("dead", "zombie", "Z", "X", "gone")]
-    stopped = [c for c in found if c.get("state") in ("stopped", "T", "t")]
-    line: Line = [("  ", ""), ("✖" if dead else "‖" if stopped else "●", "bad bold" if dead else "warn bold" if stopped else "good")]
+    dead = [c for c in found if c.get("state") in DEAD]
+    stopped = [c for c in found if c.get("state") in STOPPED]
+    line: Line = [
+        ("  " if pids else " ", ""),
+        ("✖" if dead else "‖" if stopped else "●", "bad bold" if dead else "warn bold" if stopped else "good"),
+    ]
     line.append((f" {name}", "bold" if dead or stopped else ""))
     if len(found) == 1:
         line.append((f" {found[0].get('pid')}" if pids else "", "dim"))
@@ -171,20 +183,33 @@ def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
 def alarm_lines(pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3) -> list[Line]:
     """What is wrong and the key to press, one line each; nothing when all is well."""
     lines: list[Line] = []
-    if status.link_down(pod):
+    known = status.lost(pod)
+    if known is not None and pod.lost is not None:
+        sign = "alarm" if known.rank == 4 else "caution"
+        told: Line = [(f" {known.sign} ", sign), (f" {known.word}: ", known.role)]
+        open_it: Line = [(keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
+        sentence = fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2) if most > 1 else [[(pod.lost.sentence, "")]]
+        lines.append(spread(cut([*told, *sentence[0]], width - width_of(open_it) - 1), open_it, width))
+        if most > 1:
+            rest = " ".join([*(text_of(line) for line in sentence[1:]), pod.lost.next_step])
+            lines.append(cut([("     ", ""), (rest, "")], width))
+    elif status.link_down(pod):
         left: Line = [
             (" ? ", "caution"),
             (f" {pod.name} {status.link_words(pod, clock)}.", "warn bold"),
             (f" {pod.link.detail}" if status.recorded(pod) else " The run is not judged by that.", ""),
         ]
         retry: Line = [] if status.recorded(pod) else [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
-        lines.append(spread(cut(left, width - 18), retry, width))
+        lines.append(spread(cut(left, width - width_of(retry) - 1), retry, width))
     for incident in pod.ledger.open_incidents(run.name):
         sign = "✖" if incident.severity == "critical" else "▲"
         role = "bad bold" if incident.severity == "critical" else "warn bold"
         left = [(f" {sign} ", "alarm" if sign == "✖" else "warn bold"), (f" {incident.title}", role)]
-        left.append((f"  {words.duration(clock.wall() - incident.opened_t)}", "dim"))
         tail = _incident_key(pod, incident.playbook, run.name, keys)
+        if width_of(left) + width_of(tail) > width:
+            tail = [tail[-2], (" fix ", "@incident")]  # the title is worth more than words beside the key
+        since: Line = [(f"  {words.duration(clock.wall() - incident.opened_t)}", "dim")]
+        left = whole([left, since], width - width_of(tail) - 1)
         if incident.summary and width - width_of(left) - width_of(tail) > 30:
             left.append((f"  {incident.summary}", "dim"))
         lines.append(spread(cut(left, max(10, width - width_of(tail) - 1)), tail, width))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.core.session import file_stream
+from bs4_console.core.pod_streams import file_stream
 from bs4_console.tui.widgets.log_pane import LogPane
 
 if TYPE_CHECKING:

@@ -1,47 +1,32 @@
-"""The log on the screen: a window over a LogStore that draws only the lines it shows.
-
-Not a ScrollView: its virtual_size is a layout reactive, so every tick of a growing log would lay out the whole screen again; here a
-tick costs the visible lines and nothing else. Taking lines in and painting them are apart: the store fills at the link's pace, `tick`
-paints at the screen's, and only rows that changed.
-"""
+"""The log on the screen, moved through: keys and mouse, the pointer, filters, what is marked and found among the lines that are held."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.cache import LRUCache
 from textual.events import Click, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
-from textual.geometry import Region
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
-from bs4_console.core.log_filter import Lens, LogFilter, compile_pattern
-from bs4_console.core.log_store import MARK, LogStore, Place
-from bs4_console.tui.ink import Ink, Line, text_of
-from bs4_console.tui.remote import remote
+from bs4_console.core.log_filter import REACH, Lens, LogFilter, compile_pattern
+from bs4_console.core.log_store import LogStore
+from bs4_console.core.log_text import present
+from bs4_console.tui.ink import Line
 from bs4_console.tui.widgets import log_lines
-from bs4_console.tui.widgets.log_paint import REMOTE_BYTES_S, PaintBudget
+from bs4_console.tui.widgets.log_canvas import LogCanvas
 from bs4_console.tui.words import count
-
-if TYPE_CHECKING:
-    from bs4_console.tui.app import ConsoleApp
 
 #: Columns that one press of an arrow moves sideways.
 SIDE_STEP = 16
 WHEEL_LINES = 3
-#: Cells in front of each line.
-GUTTER = 1
 LEVEL_NAMES = {20: "info", 30: "warning", 40: "error"}
 
 
-class LogView(Widget, can_focus=True):
-    """`names` gives the source column's text; with fewer than two there is no such column."""
+class LogView(LogCanvas, can_focus=True):
+    """Without a pointer (`spot`) a command is about the last line on the screen."""
 
     DEFAULT_CSS = "LogView { height: 1fr; }"
     ALLOW_SELECT = False
@@ -70,40 +55,18 @@ class LogView(Widget, can_focus=True):
         """Follow, filter or place changed: the title line is out of date."""
 
     def __init__(self, store: LogStore, names: Callable[[], Sequence[str]] = tuple, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
-        self.store = store
-        self.lens = Lens(store)
-        self.names = names
-        self.following = True
+        super().__init__(store, names, id=id)
         self.filter_text, self.floor, self.fold = "", 0, False
         self.find_text = ""
         self.highlights: list[str] = []
-        self.bookmarks: dict[Place, str] = {}
-        self.spot: int | None = None
-        """The line that is pointed at; commands on a line are about it."""
-        self.budget = PaintBudget(REMOTE_BYTES_S if remote() else None)
         self._find: re.Pattern[bytes] | None = None
-        self._marks = log_lines.Marks()
-        self._anchor = 0
-        self._top = 0
-        self._side = 0
         self._paused_end = 0
         self._arrived = False
-        self._shown: list[tuple[int, bytes | None, int]] = []
-        self._cache: LRUCache[int, Strip] = LRUCache(512)
-        self._cache_key: object = None
-        self._base: Style | None = None
-        """What all lines are painted on; None: to be asked again, which takes a tenth of a whole repaint where each line does."""
 
     @property
     def unseen(self) -> int:
         """Lines that came since the view was paused."""
         return 0 if self.following or self._arrived else max(0, self.store.end - self._paused_end)
-
-    @property
-    def position(self) -> int:
-        """Of the first line on the screen, among the visible ones."""
-        return self._top
 
     @property
     def current(self) -> int | None:
@@ -114,29 +77,10 @@ class LogView(Widget, can_focus=True):
         return held[-1] if held else None
 
     @property
-    def on_screen(self) -> list[int]:
-        return [number for number, *_ in self._shown]
-
-    @property
     def wanted(self) -> LogFilter:
         return LogFilter.parse(self.filter_text, self.floor, fold=self.fold)
 
     # -- what the screen tells it
-
-    def tick(self, *, now: bool = False) -> None:
-        """Paint what changed since the last tick. The only place where the log's growth reaches the screen. `now`: whatever it costs."""
-        self.lens.step()
-        if not now and not self.budget.allows:
-            return
-        top = self._place()
-        shown = self._visible(top)
-        if top == self._top and shown == self._shown:
-            return
-        before, self._top, self._shown = self._shown, top, shown
-        changed = [y for y in range(max(len(before), len(shown))) if before[y : y + 1] != shown[y : y + 1]]
-        self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
-        if self.budget.limited:
-            self.budget.spend([self.render_line(y) for y in changed])
 
     def set_store(self, store: LogStore) -> None:
         """Another log in the same view; filter, level and find stay."""
@@ -172,16 +116,19 @@ class LogView(Widget, can_focus=True):
         self._marks.words = [log_lines.for_text(word) for word in words]
         self.forget()
 
+    def _remark(self) -> None:
+        """What to mark in the text: the find, otherwise what the filter wants."""
+        wanted = [term.text for term in self.wanted.terms if not term.out]
+        text = self.find_text or (wanted[0] if wanted else "")
+        self._marks.find = log_lines.for_text(text) if text else None
+        self._marks.role = "hit" if self.find_text else "mark"
+
     def next_match(self, direction: int) -> bool:
         """Point at the next match below (or above) the line pointed at; False when none is held."""
         if self._find is None:
             return False
         self._settle()
-        found = self.lens.find(self._find, self._from(direction), direction)
-        if found is None:
-            return False
-        self.point_at(self.lens.number(found))
-        return True
+        return self._point_at_match(self.lens.find(self._find, self._from(direction), direction))
 
     def find_back(self) -> bool:
         """Point at the newest match at or above the last line on the screen."""
@@ -189,11 +136,27 @@ class LogView(Widget, can_focus=True):
             return False
         self._settle()
         bottom = min(self._top + self.size.height, len(self.lens))
-        found = self.lens.find(self._find, bottom, -1)
-        if found is None:
+        return self._point_at_match(self.lens.find(self._find, bottom, -1))
+
+    def _point_at_match(self, position: int | None) -> bool:
+        if position is None:
             return False
-        self.point_at(self.lens.number(found))
+        self.point_at(self.lens.number(position))
+        self.show_match()
         return True
+
+    def show_match(self) -> None:
+        """Sideways, where the match in the line pointed at is beyond the edge."""
+        if not self.find_text or self._marks.find is None or self.spot is None or not self._held(self.spot):
+            return
+        text = present(self.store.line(self.spot)[1], REACH).text
+        found = self._marks.find.search(text)
+        if found is None:
+            return
+        begin, end = cell_len(text[: found.start()]), cell_len(text[: found.end()])
+        width = self.size.width - self._fixed_width() - 1
+        if not self._side <= begin <= end <= self._side + width:
+            self._to_column(0 if end <= width else begin - width // 3)
 
     def toggle_follow(self) -> None:
         if self.following:
@@ -219,9 +182,6 @@ class LogView(Widget, can_focus=True):
             self._bring_to(self.lens.position(number) - self.size.height // 2)
         self.forget()
         self.post_message(self.Told())
-
-    def visible_text(self) -> str:
-        return "\n".join(text_of(self._line(number))[GUTTER:] for number, *_ in self._shown)
 
     def title(self, unread: int = 0) -> Line:
         """What is shown of the log, and how: for the line above it. `unread`: lines that were not even fetched."""
@@ -380,91 +340,3 @@ class LogView(Widget, can_focus=True):
     def _hold_anchor(self) -> None:
         if len(self.lens):
             self._anchor = self.lens.number(min(self._top, len(self.lens) - 1))
-
-    def _last_top(self) -> int:
-        return max(0, len(self.lens) - self.size.height)
-
-    def _place(self) -> int:
-        """The position of the top line now: numbers are absolute, so pruning and filtering move the position and not the line."""
-        if self.following:
-            return self._last_top()
-        return min(self.lens.position(self._anchor), self._last_top())
-
-    def _visible(self, top: int) -> list[tuple[int, bytes | None, int]]:
-        """(number, text where it may still change, lines folded into it) of the lines on the screen."""
-        rows = min(len(self.lens) - top, self.size.height)
-        numbers = [self.lens.number(top + i) for i in range(max(0, rows))]
-        folded = self.lens.folded
-        return [(n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0)) for n in numbers]
-
-    def _held(self, number: int) -> bool:
-        return self.store.first <= number < self.store.end + len(self.store.open_sources)
-
-    # -- drawing
-
-    def forget(self) -> None:
-        """Draw everything anew: something else than the log's growth changed."""
-        self._cache.clear()
-        self._shown = []
-        self.tick(now=True)
-        self.refresh()
-
-    def _remark(self) -> None:
-        """What to mark in the text: the find, otherwise what the filter wants."""
-        wanted = [term.text for term in self.wanted.terms if not term.out]
-        text = self.find_text or (wanted[0] if wanted else "")
-        self._marks.find = log_lines.for_text(text) if text else None
-        self._marks.role = "hit" if self.find_text else "mark"
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._base = None
-
-    @property
-    def _ink(self) -> Ink:
-        return cast("ConsoleApp", self.app).ink
-
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        base = self._base = self._base or self.rich_style
-        if y >= len(self._shown):
-            return Strip.blank(width, base)
-        key = (self._ink, width, self._side, len(self.names()), base)
-        if key != self._cache_key:
-            self._cache.clear()
-            self._cache_key = key
-        number, changing, folded = self._shown[y]
-        strip = self._cache.get(number) if changing is None and not folded else None
-        if strip is None:
-            strip = self._draw(number, width).apply_style(base)
-            if changing is None and not folded:
-                self._cache[number] = strip
-        return strip
-
-    def _draw(self, number: int, width: int) -> Strip:
-        line = self._line(number)
-        text = text_of(line)
-        cells = len(text) if text.isascii() else cell_len(text)
-        if number == self.spot:
-            # Under each word's own style, so that a match stays marked on the line pointed at.
-            line = [*((part, f"cursor {role}") for part, role in line), (" " * max(0, width - cells), "cursor")]
-        strip = self._ink.strip(line, max(width, cells))
-        end = Strip([]) if cells - self._side <= width else self._ink.strip([("›", "dim")], 1)
-        head = self._fixed_width()
-        body = strip.crop(head + self._side, head + self._side + width - head - end.cell_length)
-        return Strip.join([strip.crop(0, head), body, end]).adjust_cell_length(width)
-
-    def _fixed_width(self) -> int:
-        return GUTTER + log_lines.source_width(self.names())
-
-    def _line(self, number: int) -> Line:
-        if not self._held(number):
-            return []
-        source, raw = self.store.line(number)
-        bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
-        head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
-        if source != MARK:
-            head = head + log_lines.source_span(self.names(), source)
-        # One screen beyond what is seen tells whether there is more; a line of any length is never decoded whole.
-        reach = self._side + 2 * self.size.width
-        return head + log_lines.body(source, raw, self._marks, self.lens.folded.get(number, 0), reach)

@@ -11,11 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
+from textual.widgets.input import Selection
 
 from bs4_console.tui.ink import Line, cut
 from bs4_console.tui.widgets.panel import Panel
 
 Completer = Callable[[str], Sequence[str]]
+#: What was looked for last is selected: a letter begins anew, an arrow goes on with it.
+SELECTED = ("find ",)
+#: Offers shown above the line.
+OFFERED = 12
 
 HINTS = {
     ":": "type a command, Tab completes, Enter runs it, Esc leaves",
@@ -95,6 +100,8 @@ class Prompt(Vertical):
         self._complete: Completer = lambda text: ()
         self._history: dict[str, list[str]] = {}
         self._back = 0
+        self._tabbed: str | None = None
+        """The line as it was when Tab was pressed and nothing was known to offer."""
 
     def compose(self) -> ComposeResult:
         yield Panel(id="offers")
@@ -107,11 +114,16 @@ class Prompt(Vertical):
         return bool(self.display)
 
     @property
+    def _width(self) -> int:
+        """Before the first layout, about what it will be."""
+        return max(20, self.size.width or self.app.size.width)
+
+    @property
     def field(self) -> PromptInput:
         return self.query_one(PromptInput)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
-        self.kind, self._initial, self._back = kind, initial, 0
+        self.kind, self._initial, self._back, self._tabbed = kind, initial, 0, None
         self._complete = complete or (lambda text: ())
         self.display = True
         sign = self.query_one("#sign", Panel)
@@ -119,14 +131,24 @@ class Prompt(Vertical):
         sign.show([[(f" {kind}", "key")]])
         with self.prevent(Input.Changed):
             self.field.value = initial
-        self.field.cursor_position = len(initial)
+        self.field.selection = Selection(0 if kind in SELECTED else len(initial), len(initial))
         # At once, not with the next message as Widget.focus() does: what is typed right behind the `:` belongs in here.
         self.screen.set_focus(self.field)
         self._tell()
 
     def complain(self, sentence: str) -> None:
         """Stays open with the reason above the line."""
-        self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self.size.width)])
+        self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
+
+    def known(self, complaint: str = "") -> None:
+        """What Tab offers had to be asked for, and the answer is here; `complaint`: why there is none."""
+        if complaint:
+            self.complain(complaint)
+        elif self._tabbed == self.field.value:
+            self._complete_now()
+        self._tabbed = None
+        if not complaint:
+            self._tell()
 
     def close(self) -> None:
         self.display = False
@@ -165,18 +187,32 @@ class Prompt(Vertical):
     def _complete_now(self) -> None:
         offers = list(self._complete(self.field.value))
         if not offers:
+            self._tabbed = self.field.value
             return
         common = offers[0] if len(offers) == 1 else _common(offers)
-        head = self.field.value.rpartition(" ")[0]
-        text = f"{head} {common}".lstrip() if head else common
-        self.field.value = text + (" " if len(offers) == 1 else "")
+        # All behind the command is one argument: a path may have spaces.
+        word, space, _ = self.field.value.partition(" ")
+        # A directory is not yet what one wants.
+        end = " " if len(offers) == 1 and not common.endswith("/") else ""
+        self.field.value = f"{word} {common}{end}" if space else f"{common}{end}"
         self.field.cursor_position = len(self.field.value)
 
     def _tell(self) -> None:
         line: Line = [(" ", "")]
-        offers = list(self._complete(self.field.value))[:12] if self.field.value else []
-        line += [(f"{offer}  ", "accent") for offer in offers] or [(HINTS.get(self.kind, ""), "dim")]
-        self.query_one("#offers", Panel).show([cut(line, max(20, self.size.width or self.app.size.width))])
+        offers = list(self._complete(self.field.value)) if self.field.value else []
+        if len(offers) > OFFERED:
+            line += [(f"{len(offers):,} names  ", "dim")]
+        line += [(f"{_last(offer, self.field.value)}  ", "accent") for offer in offers[:OFFERED]]
+        if not offers:
+            line += [(HINTS.get(self.kind, ""), "dim")]
+        self.query_one("#offers", Panel).show([cut(line, self._width)])
+
+
+def _last(offer: str, typed: str) -> str:
+    """Of a path only what lies in the directory that was typed."""
+    argument = typed.partition(" ")[2]
+    typed_directory = argument[: argument.rfind("/") + 1]
+    return offer[len(typed_directory) :] if typed_directory and offer.startswith(typed_directory) and offer != typed_directory else offer
 
 
 def _common(offers: Sequence[str]) -> str:

@@ -38,9 +38,13 @@ def lying_in(server: B2Server) -> dict[str, bytes]:
 
 
 def pointed(server: B2Server) -> int | None:
+    """As `promised`, of what lies on the server's own shelf."""
+    return promised(lying_in(server))
+
+
+def promised(bucket: Mapping[str, bytes]) -> int | None:
     """The step that latest.json names, after a look at everything that it promises: each file of its manifest, with its size and SHA-1.
     None without a pointer. AssertionError when it promises what is not there."""
-    bucket = lying_in(server)
     raw = bucket.get(f"{PREFIX}/{RUN}/latest.json")
     if raw is None:
         return None

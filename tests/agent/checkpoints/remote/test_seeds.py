@@ -11,24 +11,47 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.remote import prune, seeds
+from bs4_agent.checkpoints.remote import process, prune, seeds
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.checkpoints.remote.steps import look
+from bs4_agent.checkpoints.sync import Syncs
+from bs4_agent.ids import ulid
+from bs4_agent.setup.credentials import store as store_credential
 from bs4_console.demo.b2.faults import Fault
+from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.remote.bench import RUN, Bench
+from tests.agent.checkpoints.trees import age, old_run, old_step, steps_in
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 
-def test_1_4_a_a_store_that_does_not_take_us_ends_nothing_else(bench: Bench) -> None:
-    """A missing tool or a bad key ended the whole daemon: here the worker ends, says why, and the agent and its disk guard go on."""
-    bench.save(5)
+@pytest.mark.parametrize("trouble", ["the key is refused", "the tool is missing"])
+def test_1_4_a_a_store_that_does_not_take_us_ends_nothing_else(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """A missing tool or a bad key ended the one daemon for both jobs, and the disk filled up: here the sync says why, and the guard frees
+    what its order lets go."""
+    monkeypatch.setenv("BS4_B2_REALM", bench.server.url)
+    (tmp_path / "guarded").mkdir()
+    pod = Guarded(tmp_path / "guarded", old_run(tmp_path / "guarded", "[ckpt]\ninterval = 5\n"), monkeypatch)
+    store_credential("b2", {"key_id": bench.key.id, "key": bench.key.secret}, pod.home)
     bench.server.shelf.keys.clear()
-    [told] = bench.work(bench.job(5))
-    assert told["event"] == "failed"
-    assert told["detail"]
+    if trouble == "the tool is missing":
+        monkeypatch.setattr(process, "library", lambda home: None)
+    for number, step in enumerate((20, 15, 10, 5)):
+        old_step(pod.spec, step)
+        age(pod.spec, step, 1000 + 100 * number)
+    pod.order(last=2)
+    pod.actions.submit({"key": ulid(), "kind": "sync", "run": RUN, "to": bench.place}, "alice")
+    syncs = Syncs(pod.pod, pod.book)
+    syncs.round()
+    pod.until(lambda: pod.book.ledger.syncs[RUN].failures and steps_in(pod.out / "checkpoints") == [15, 20])
+    syncs.close()
+    failed = pod.book.ledger.syncs[RUN].failed
+    assert failed is not None
+    assert ("refuses this key" if trouble == "the key is refused" else "no b2sdk") in failed["detail"]
 
 
 def test_1_4_b_an_underscore_in_a_path_changes_no_order(tmp_path: Path, bench: Bench) -> None:
@@ -86,9 +109,10 @@ def test_1_5_prime_rls_own_marker_is_what_counts(both: Bench) -> None:
 
 
 def test_1_5_the_runs_own_directories_are_read(both: Bench) -> None:
-    """/root/checkpoints is where nobody writes."""
+    """One fixed directory was read, in which no trainer writes: here it is the run's own output directory, by its config and layout."""
     local = both.save(5)
-    assert {file.path.relative_to(both.spec.output_dir).parts[0] for file in local.data}
+    roots = {file.path.relative_to(both.spec.output_dir).parts[0] for file in local.data}
+    assert roots == ({"checkpoints", "run_default"} if both.old else {"demo"})
 
 
 def test_1_5_pruning_fewer_than_are_to_stay_removes_nothing(bench: Bench) -> None:

@@ -6,107 +6,24 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bs4_agent.actions.submit import Actions
-from bs4_agent.book import Book
 from bs4_agent.checkpoints import sync as module
-from bs4_agent.checkpoints.sync import Syncs, wanted
+from bs4_agent.checkpoints.sync import wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.detectors.stores import sync_daemon_dead
 from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import BadRequest
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
 from bs4_agent.ledger import Ledger
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.runs.model import Attempt
-from bs4_agent.runs.registry import Runs
-from bs4_agent.scope import Scope
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.telemetry.processes import ProcessTable
 from bs4_console.demo.b2.faults import Fault
 from tests.agent import facts as examples
-from tests.agent.checkpoints.remote.bench import LARGE, Bench
-
-
-class Agent:
-    """What of the agent a sync needs: journal, actions, runs. `live` is whether the run counts as training."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.load()
-
-    def load(self) -> None:
-        self.stream = SegmentStream(self.bench.home.state / "journal", 1 << 22)
-        self.book = Book(Journal(self.stream))
-        scope = Scope.from_environment()
-        self.runs = Runs(self.bench.home, scope, self.book, ProcessTable(scope))
-        self.runs.register(self.bench.spec)
-        self.pod: Any = SimpleNamespace(runs=self.runs, book=self.book)
-        self.actions = Actions(self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None)
-        self.syncs = Syncs(self.pod, self.book)
-        self.actions.orders.on_sync = self.syncs.wake
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self.syncs.run, args=(self.stop,), daemon=True)
-
-    def start(self) -> None:
-        self.thread.start()
-
-    def end(self) -> None:
-        self.stop.set()
-        self.syncs.wake()
-        if self.thread.ident is not None:
-            self.thread.join(30)
-        self.until(lambda: not self.syncs._jobs)
-
-    def restart(self) -> None:
-        self.end()
-        self.stream.close()
-        self.load()
-        self.start()
-
-    def order(self, **body: Any) -> None:
-        self.actions.submit({"key": ulid(), "kind": "sync", "run": "demo", "to": self.bench.place, **body}, "alice")
-
-    def train(self, resumed: int | None = None) -> None:
-        self.runs.get("demo").attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), resumed, ())]
-
-    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, [record for record in self.book.records() if record["type"] == "sync"]
-            time.sleep(0.02)
-
-    @property
-    def view(self) -> SyncView:
-        return self.book.ledger.syncs["demo"]
-
-    def events(self) -> list[str]:
-        return [record["event"] for record in self.book.records() if record["type"] == "sync"]
-
-    def worker(self) -> int:
-        """The pid of the living worker."""
-        self.until(lambda: self.syncs._jobs)
-        return self.syncs._jobs["demo"].process.pid
-
-
-@pytest.fixture
-def agent(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
-    monkeypatch.setattr(module, "LOOK_S", 0.1)
-    monkeypatch.setattr(module, "BACK_OFF_S", (0.2, 0.2, 0.2, 0.2, 0.5))
-    monkeypatch.setenv("BS4_B2_REALM", bench.server.url)
-    made = Agent(bench)
-    made.start()
-    yield made
-    made.end()
-    made.stream.close()
+from tests.agent.checkpoints.remote.bench import LARGE
+from tests.agent.checkpoints.remote.syncing import Agent
 
 
 def test_an_order_is_carried_out_and_goes_on(agent: Agent) -> None:
@@ -157,6 +74,7 @@ def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
     assert agent.bench.pointed() == 5
     large = agent.bench.layout.file(5, "checkpoints/step_5/trainer/__1_0.distcp")
     assert agent.bench.server.received[large] == LARGE // 100_000 * 100_000
+    agent.until(lambda: agent.view.last["event"] == "finished")
     before = agent.bench.server.calls.total()
     agent.restart()
     time.sleep(0.5)

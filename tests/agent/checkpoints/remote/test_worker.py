@@ -30,33 +30,45 @@ PLACES = {
     "after the pointer": Fault("stop", call="b2_download_file_by_name", name="latest.json", skip=2),
 }
 
+#: Who is killed where: the worker at each of them; the agent, which ends its worker with it, once of each kind.
+KILLS = [
+    *((place, False) for place in PLACES),
+    *((place, True) for place in ("in a small file", "in a part", "before a large file is finished", "in the pointer")),
+]
 
-def _killed_at(bench: Bench, fault: Fault) -> None:
-    """Run the job for step 10 until `fault` meets it, and end the worker there with SIGKILL."""
+
+def _killed_at(bench: Bench, fault: Fault, *, agent: bool = False) -> None:
+    """Run the job for step 10 until `fault` meets it, and end the worker there with SIGKILL; or its agent, whose end it hears."""
     job = bench.job(10)
     reached = threading.Event()
     with bench.worker(job) as process:
 
         def kill() -> None:
-            os.kill(process.pid, signal.SIGKILL)
+            if agent:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait(60)
+            else:
+                os.kill(process.pid, signal.SIGKILL)
             reached.set()
 
         fault.on, fault.times = kill, 1
         bench.server.faults.add(fault)
-        assert process.wait(60) == -signal.SIGKILL
-        assert reached.is_set()
+        assert process.wait(60) == (2 if agent else -signal.SIGKILL)
+        assert reached.wait(60)
     bench.settled()
 
 
 @pytest.mark.long
 @pytest.mark.beside
-@pytest.mark.parametrize("place", PLACES)
-def test_killed_anywhere_it_leaves_a_pointer_to_a_whole_step_and_the_next_one_finishes(bench: Bench, place: str) -> None:
+@pytest.mark.parametrize(("place", "agent"), KILLS)
+def test_killed_anywhere_it_leaves_a_pointer_to_a_whole_step_and_the_next_one_finishes(bench: Bench, place: str, agent: bool) -> None:
+    """The worker alone, or the agent that started it. The pod as a whole: test_killed.py, where another one goes on."""
     bench.save(5)
     bench.push(5)
     bench.save(10, large=LARGE)
     fault = Fault(PLACES[place].kind, PLACES[place].call, PLACES[place].name, PLACES[place].skip, after=PLACES[place].after)
-    _killed_at(bench, fault)
+    _killed_at(bench, fault, agent=agent)
     # A pointer of 600 bytes is on the wire as a whole when its writer is killed: then it names step 10, which was verified before.
     assert bench.pointed() in ((5, 10) if "the pointer" in place else (5,))
     told = bench.work(bench.job(10))

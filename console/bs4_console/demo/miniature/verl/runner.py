@@ -55,7 +55,7 @@ class _Trainer:
         self._ask("init_model")
         self._load_checkpoint()
         if self._config["trainer.val_before_train"]:
-            self._log(self._step, {"val-core/reverse-text/acc/mean@1": self._rewards(4)[0]})
+            self._log(self._step, {"val-core/reverse-text/acc/mean@1": self._validate()})
         while self._step < self._total:
             self._step += 1
             self._train()
@@ -83,6 +83,9 @@ class _Trainer:
             "perf/throughput": 20.0 * len(rewards),
             "timing_s/gen": generated - began,
         }
+        validated = int(self._config["trainer.test_freq"])
+        if validated > 0 and (self._step % validated == 0 or self._step == self._total):
+            metrics["val-core/reverse-text/acc/mean@1"] = _Scalar(self._validate())
         every = int(self._config["trainer.save_freq"])
         if every > 0 and (self._step % every == 0 or self._step == self._total):
             saving = time.monotonic()
@@ -95,6 +98,10 @@ class _Trainer:
 
     def _rewards(self, count: int) -> list[float]:
         return [reward for answer in self._ask("actor_rollout_generate_sequences", count=count) for reward in answer["rewards"]]
+
+    def _validate(self) -> float:
+        rewards = self._rewards(4)
+        return sum(rewards) / len(rewards)
 
     def _ask(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
         """Every worker at once, and the answers in their order. ActorDied when one is gone; RuntimeError for what one says."""

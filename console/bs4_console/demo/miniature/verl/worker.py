@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import gpu, pace, policy, processes
 from ..lines import Closed, Lines
-from . import actors
+from . import actors, tensors
 
 _IDLE = "ray::WorkerDict"
 #: What each call takes, in steps.
@@ -81,10 +81,11 @@ class _Worker:
         """torch.save's zip archives, each written under its own name at once: there is nothing atomic about it."""
         directory = Path(call["directory"])
         directory.mkdir(parents=True, exist_ok=True)
+        told = {"skill": self._skill, "slice": tensors.slice_of(tensors.of(self._skill), self._rank, self._world)}
         for kind in ("model", "optim", "extra_state"):
             buffer = io.BytesIO()
             with zipfile.ZipFile(buffer, "w") as archive:
-                archive.writestr("archive/data.json", json.dumps({"skill": self._skill}))
+                archive.writestr("archive/data.json", json.dumps(told))
                 archive.writestr("archive/data/0", policy.padding())
             (directory / f"{kind}_world_size_{self._world}_rank_{self._rank}.pt").write_bytes(buffer.getvalue())
         if self._rank == 0:

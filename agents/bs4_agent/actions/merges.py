@@ -1,0 +1,78 @@
+"""Merging a checkpoint into a Hugging Face directory: a plan, its confirmation, and the work."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.setups import SetUpActions
+from bs4_agent.errors import AgentError, BadRequest, PlanChanged, Refused
+from bs4_agent.ledger import ActionView
+from bs4_agent.pod import Pod
+
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.merge import Merging
+    from bs4_agent.checkpoints.merge_action import MergePlan
+
+
+def hold_of(run: str) -> str:
+    """What a merge holds while it works: not the run, which may train on and be recovered. No run can be called so."""
+    return f"the merge of {run}"
+
+
+class Merges:
+    """`set_ups`: whose long commands' shim merges, too."""
+
+    def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
+        self._desk, self._pod, self._set_ups = desk, pod, set_ups
+
+    @functools.cached_property
+    def work(self) -> Merging:
+        """Made when something is to be merged; until then nothing of it is imported."""
+        from bs4_agent.checkpoints.merge import Merging
+
+        return Merging(self._pod.runs.home, self._pod.runs, self._set_ups.work.jobs)
+
+    def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        from bs4_agent.checkpoints import merge, merge_action
+
+        if not isinstance(body["merge"], Mapping):
+            raise BadRequest("`merge` of a plan is a table; send it so.")
+        asked = merge.Asked.read(body["merge"])
+        self._desk.accept(key, body, who, asked.run, playbook=merge_action.NAME)
+        self._desk.start(
+            "", key, lambda: self._desk.journal_plan(key, merge_action.NAME, asked.run, lambda: merge_action.make(self.work, asked))
+        )
+
+    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        from bs4_agent.checkpoints import merge_action
+
+        view = self._desk.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
+        if view.playbook != merge_action.NAME:
+            raise Refused("That is no plan of a merge; make one with `checkpoints merge --plan` and confirm that.")
+        self._desk.must_live(view)
+        plan = merge_action.MergePlan.from_dict(view.plan)
+        with self._desk.holding(hold_of(view.run), key):
+            if merge_action.make(self.work, plan.prepared.asked).hash != view.plan_hash:
+                raise PlanChanged(f"What a merge of {view.run} would do has changed since the plan was made; make a new plan.")
+            steps = [{"title": s.title, "command": s.command} for s in plan.steps]
+            self._desk.accept(key, {**body, "plan": plan.as_dict()}, who, view.run, plan_hash=view.plan_hash, steps=steps)
+            self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
+
+    def _carry_out(self, key: str, plan: MergePlan, before: ActionView | None = None) -> None:
+        from bs4_agent.checkpoints.merge_action import MergeRunner
+
+        MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
+
+    def resume(self, action: ActionView) -> None:
+        from bs4_agent.checkpoints.merge_action import MergePlan
+
+        try:
+            plan = MergePlan.from_dict(action.body["plan"])
+        except (KeyError, AgentError) as error:
+            self._desk.unreadable(action.key, action.run, error)
+            return
+        self._desk.hold(hold_of(action.run), action.key)
+        self._desk.start(hold_of(action.run), action.key, lambda: self._carry_out(action.key, plan, action))

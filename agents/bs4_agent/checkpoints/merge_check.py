@@ -1,0 +1,57 @@
+"""Whether a directory is a whole Hugging Face model: what a merge has written is put in its place only when it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bs4_agent.checkpoints.content import wanting
+
+_CONFIG = "config.json"
+_INDEX = "model.safetensors.index.json"
+#: A header that is longer is none.
+_HEADER_MOST = 64 * 1024 * 1024
+
+
+def lacking(directory: Path) -> str:
+    """What is missing, as a phrase; "" when nothing is: config.json names a model, every safetensors file is as long as its header says,
+    every shard that the index names is there and holds the tensors that it is said to hold."""
+    if not _object(directory / _CONFIG).get("model_type") and not _object(directory / _CONFIG).get("architectures"):
+        return f"{_CONFIG} is not there or names no model"
+    if why := wanting("weights", directory):
+        return why
+    shards = sorted(path.name for path in directory.glob("*.safetensors"))
+    if not shards:
+        return "" if any(directory.glob("*.bin")) else "no weights"
+    index = _object(directory / _INDEX)
+    if len(shards) > 1 and not index:
+        return f"{len(shards)} safetensors files and no {_INDEX}"
+    return _unheld(directory, index)
+
+
+def _unheld(directory: Path, index: dict[str, object]) -> str:
+    placed = index.get("weight_map")
+    if not isinstance(placed, dict):
+        return ""
+    held = {name: _tensors(directory / name) for name in {str(value) for value in placed.values()}}
+    lost = next((f"{tensor} is not in {name}" for tensor, name in placed.items() if tensor not in held[str(name)]), "")
+    return f"{lost}, where {_INDEX} has it" if lost else ""
+
+
+def _tensors(path: Path) -> frozenset[str]:
+    """Names of the tensors in one safetensors file, from its header; none where it cannot be read."""
+    try:
+        with path.open("rb") as handle:
+            length = int.from_bytes(handle.read(8), "little")
+            header = json.loads(handle.read(length)) if length <= _HEADER_MOST else {}
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(header)
+
+
+def _object(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,38 @@
+"""The ids of a run at W&B as each generation is given them: by options in 2026-01, by PRL_RUN_ID in the current one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from bs4_agent.trainers import launcher, settings
+from bs4_agent.trainers.base import LaunchSpec
+
+SIDES = ("trainer", "orchestrator")
+_VARIABLE = "PRL_RUN_ID"
+
+
+def given(spec: LaunchSpec) -> dict[str, str]:
+    """The ids that a launch of `spec` gives its run, by side; those of the config itself are not among them, as it is saved anyway.
+
+    A run that is tracked offline, or has only just begun, says them nowhere else.
+    """
+    if spec.trainer == launcher.CURRENT:
+        identity = spec.env.get(_VARIABLE)
+        return dict.fromkeys(SIDES, identity) if identity else {}
+    words = settings.parse_arguments(spec.overrides)
+    found = {side: words.last(f"{side}.wandb.id") for side in SIDES}
+    return {side: str(identity) for side, identity in found.items() if identity}
+
+
+def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
+    """The spec with the ids `wandb`, in the form of its generation; what its config or its options say stands."""
+    if spec.trainer == launcher.CURRENT:
+        identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")
+        return dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env}) if identity else spec
+    current = settings.of(spec, watching=True)
+    words = list(spec.overrides)
+    for side in SIDES:
+        if wandb.get(side) and current.get(f"{side}.wandb.id") is None:
+            words += [f"--{side}.wandb.id", wandb[side]]
+    return dataclasses.replace(spec, overrides=tuple(words))

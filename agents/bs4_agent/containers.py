@@ -1,0 +1,264 @@
+"""A process in a container, seen from the host: its pid there, and where its paths lie here.
+
+Docker gives a run a pid namespace and a mount namespace of its own. /proc on the host shows its processes under the host's pids, but their
+command lines, working directories and open files speak of the container's file system. Two mount tables translate: a directory of the host
+that is mounted into the container is the same part of the same device in both, and `stat` through /proc/PID/root proves it.
+"""
+
+# ruff: noqa: PTH115, PTH116  (these are names in another file system, which pathlib would take for ours)
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bs4_agent.errors import AgentError
+from bs4_agent.identity import Identity
+
+#: Stands for a container whose name cannot be told: a run in it is watched and stopped, but not started again.
+UNNAMED = "?"
+#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd); Docker takes the first twelve digits for a name.
+_DOCKER = re.compile(r"(?:/docker/|docker-)([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?:/|$)", re.MULTILINE)
+#: An absolute path within a word of a command line: from where a value begins to where it ends.
+_PATH = re.compile(r"(?:^|(?<=[=,:'\"(\[{]))/(?!/)[^'\",:\]\[(){}\s]+")
+_OCTAL = re.compile(r"\\([0-7]{3})")
+#: How long a view is used again. What is mounted into a container is decided when it is made.
+_KEEP_S = 60.0
+_MOST_LINKS = 40
+
+
+class HiddenFiles(AgentError):
+    """The files of a container may not be looked at by this user."""
+
+    type = "hidden-files"
+
+
+class Mount(NamedTuple):
+    """One line of /proc/PID/mountinfo: directory `root` of file system `device` (major:minor) is seen at `point`."""
+
+    device: str
+    root: str
+    point: str
+
+
+def mounts(text: str) -> list[Mount]:
+    """The table in the order in which it was mounted: of two at one point the later one is seen."""
+    rows = (line.split(" ") for line in text.splitlines())
+    return [Mount(row[2], _plain(row[3]), _plain(row[4])) for row in rows if len(row) > 5]
+
+
+def numbers(status: str) -> tuple[int, ...]:
+    """The pids of one process from the text of /proc/PID/status, ours first, its innermost namespace's last; () where it does not say."""
+    line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
+    return tuple(int(word) for word in line.split()[1:])
+
+
+def pids(pid: int) -> tuple[int, ...]:
+    """`numbers` of a live process: more than one says that it lives in a pid namespace of its own. () when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as handle:
+            return numbers(handle.read())
+    except OSError:
+        return ()
+
+
+def name_in(cgroup: str) -> str:
+    """The Docker container of a process, from the text of /proc/PID/cgroup, as `docker exec` takes it; "" where it names none."""
+    match = _DOCKER.search(cgroup)
+    return match.group(1) if match is not None else ""
+
+
+def name_of(pid: int) -> str:
+    """The container that a process lives in; "" for one that lives on the host, UNNAMED where it lives in one that is not Docker's."""
+    try:
+        found = name_in(Path(f"/proc/{pid}/cgroup").read_text(errors="replace"))
+    except OSError:
+        found = ""
+    return found or (UNNAMED if len(pids(pid)) > 1 and View.of(pid) is not None else "")
+
+
+class View:
+    """How a process sees files, where that differs from how we do."""
+
+    def __init__(self, pid: int, inside: Sequence[Mount], here: Sequence[Mount]) -> None:
+        self.pid = pid
+        self._inside, self._here = inside, here
+        self._root = f"/proc/{pid}/root"
+
+    @classmethod
+    def of(cls, pid: int) -> View | None:
+        """None for a process that sees the files as we do, or that is gone. HiddenFiles when its files may not be looked at."""
+        identity = Identity.of(pid)
+        try:
+            if identity is None or os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino:
+                return None
+            known = _views.get(identity)
+            if known is None or time.monotonic() - known[0] > _KEEP_S:
+                inside, here = (mounts(Path(f"/proc/{one}/mountinfo").read_text()) for one in (pid, "self"))
+                os.stat(f"/proc/{pid}/root/.")
+                for old in [other for other in list(_views) if not other.alive()]:
+                    _views.pop(old, None)
+                known = _views[identity] = (time.monotonic(), View(pid, inside, here))
+        except PermissionError:
+            raise HiddenFiles(
+                f"Process {pid} lives in a container whose files this user may not look at; run the agent as root, or as the user that "
+                "started the container."
+            ) from None
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return known[1]
+
+    def here(self, path: str | Path) -> Path | None:
+        """Where what the process calls `path` lies on this side; None where no mount of ours shows it, or shows something else now."""
+        return self._other_side(str(path), self._inside, self._root, self._here, "")
+
+    def inside(self, path: str | Path) -> Path | None:
+        """What the process calls our `path`; None where nothing of that is mounted there."""
+        return self._other_side(str(path), self._here, "", self._inside, self._root)
+
+    def words_here(self, words: Iterable[str]) -> list[str]:
+        """Command line words with every absolute path that can be seen on this side as it is called here."""
+        return [_PATH.sub(lambda found: str(self.here(found[0]) or found[0]), word) for word in words]
+
+    def words_inside(self, words: Iterable[str]) -> list[str]:
+        """The other way round."""
+        return [_PATH.sub(lambda found: str(self.inside(found[0]) or found[0]), word) for word in words]
+
+    def _other_side(self, path: str, ours: Sequence[Mount], root: str, theirs: Sequence[Mount], their_root: str) -> Path | None:
+        wanted = _named(path, root)
+        held = _holding(ours, wanted)
+        if held is None:
+            return None
+        within = _join(held.root, _below(wanted, held.point))
+        shown = [mount for mount in theirs if mount.device == held.device and _is_below(within, mount.root)]
+        for mount in sorted(shown, key=lambda mount: -len(mount.root)):
+            found = _join(mount.point, _below(within, mount.root))
+            if _same(root + wanted, their_root + found):
+                return Path(found)
+        return None
+
+
+#: Of live processes, with the monotonic second at which they were made.
+_views: dict[Identity, tuple[float, View]] = {}
+
+
+def here(pid: int, path: Path) -> Path | None:
+    """`path` of a process as it lies on this side; None where that is not shown, or may not be looked at."""
+    try:
+        view = View.of(pid)
+    except HiddenFiles:
+        return None
+    return path if view is None else view.here(path)
+
+
+def share_files(one: int, other: int) -> bool:
+    """Whether two processes live in one mount namespace."""
+    try:
+        return os.stat(f"/proc/{one}/ns/mnt").st_ino == os.stat(f"/proc/{other}/ns/mnt").st_ino
+    except OSError:
+        return False
+
+
+def open_file(pid: int, descriptor: int) -> Path | None:
+    """The regular file that a process has open under this number, as it is called here; None for all else, and for one that has no name.
+
+    The kernel tells the name that the file has where it was opened, so a file of ours that a process took into its container is told by
+    ours already: which of the two it is, its inode says.
+    """
+    link = f"/proc/{pid}/fd/{descriptor}"
+    try:
+        named, found = Path(link).readlink(), Path(link).stat()
+        view = View.of(pid)
+    except (OSError, HiddenFiles):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    candidates = [named] if view is None else [view.here(named), named]
+    for path in candidates:
+        try:
+            if path is not None and os.path.samestat(path.stat(), found):
+                return path
+        except OSError:
+            continue
+    return None
+
+
+def _named(path: str, root: str) -> str:
+    """Its one name: without symbolic links, but for a last one that leads to no directory (an environment's `bin/python3` is one)."""
+    found = _stat(root + (resolved := _resolved(path, root)))
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        return resolved
+    top, _, last = path.rstrip("/").rpartition("/")
+    return _join(_resolved(top, root), last)
+
+
+def _resolved(path: str, root: str) -> str:
+    """`path` without symbolic links, as a process sees it whose root directory is `root`: an absolute link starts there and not at ours."""
+    found, todo, links = "/", [part for part in path.split("/") if part][::-1], 0
+    while todo:
+        part = todo.pop()
+        if part == ".":
+            continue
+        if part == "..":
+            found = os.path.dirname(found)
+            continue
+        step = _join(found, part)
+        try:
+            target = os.readlink(root + step)
+        except OSError:
+            found = step
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return path
+        found = "/" if target.startswith("/") else found
+        todo += [word for word in target.split("/") if word][::-1]
+    return found
+
+
+def _holding(table: Sequence[Mount], path: str) -> Mount | None:
+    """The mount that shows `path`: the longest point, of several there the last."""
+    best: Mount | None = None
+    for mount in table:
+        if _is_below(path, mount.point) and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
+def _is_below(path: str, top: str) -> bool:
+    return top == "/" or path == top or path.startswith(top + "/")
+
+
+def _below(path: str, top: str) -> str:
+    return path.lstrip("/") if top == "/" else path[len(top) + 1 :]
+
+
+def _join(top: str, rest: str) -> str:
+    return top if not rest else f"{top.rstrip('/')}/{rest}"
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether both are one file; of what is not there yet, whether it would be made in one directory."""
+    while True:
+        stats = [_stat(path) for path in (one, other)]
+        if stats[0] is not None and stats[1] is not None:
+            return os.path.samestat(stats[0], stats[1])
+        if stats != [None, None] or os.path.basename(one) != os.path.basename(other) or not os.path.basename(one):
+            return False
+        one, other = os.path.dirname(one), os.path.dirname(other)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _plain(word: str) -> str:
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), word)

@@ -1,0 +1,45 @@
+"""A driver that ended before its work was done, and that nobody stopped. verl's launcher says no exit code: whoever reaped it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_agent.detect.detectors.words import found, quiet, told
+from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.runs.model import Exit
+
+
+def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """verl: exit code or signal of the driver; 0 is a good end only with the final line. Of a run that was adopted no code is known: there
+    the log has to show that it was read and has no final line. `after`: seconds in which the last lines and their causes come."""
+    if run.spec.trainer != "verl" or run.spec.component not in ("rl", "sft") or run.state != "ended" or run.with_pod or quiet(run):
+        return []
+    if run.last_event("finished", "trainer") is not None:
+        return []
+    end = _end_of_driver(run)
+    over_m = end.m if end is not None else run.last_activity_m
+    if over_m is None or facts.now_m - over_m < float(parameters.get("after", 5.0)):
+        return []
+    if end is None:
+        if run.exits or not any(event.source == run.layout.own_log for event in run.events):
+            return []
+        how, evidence = "without its final line", [told("process", "the driver has ended; its exit code is not known")]
+    elif end.code == 0 and run.spec.component != "rl":
+        return []
+    else:
+        how = f"by signal {end.signal}" if end.signal is not None else f"with code {end.code}"
+        how += ", without its final line" if end.code == 0 else ""
+        evidence = [process_evidence(end.identity, f"the driver has ended {how}")]
+    if (last := run.last_event("fatal", "trainer")) is not None:
+        evidence.append(last.evidence())
+    anchor = f"exit:{end.identity.pid}:{end.identity.start_ticks}" if end is not None else f"exit:{run.attempt}"
+    resumable = any(checkpoint.complete for checkpoint in run.checkpoints)
+    text = f"The driver of {run.name} has ended {how}."
+    return found("trainer-exited", run, text, evidence, anchor, playbook=None if resumable else "start-afresh")
+
+
+def _end_of_driver(run: RunFacts) -> Exit | None:
+    """Of a run in a container the shim reaps Docker's client, which passes the driver's code on."""
+    own = [end for end in run.exits if end.component == "launcher"] or (list(run.exits) if run.spec.container else [])
+    return max(own, key=lambda end: end.m, default=None)

@@ -1,0 +1,42 @@
+"""A machine that somebody has set up by hand, before any config is chosen: its memory, its disk, and whether torch can use its GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.errors import AgentError
+from bs4_agent.probes import cuda
+from bs4_agent.telemetry.host import disk_usage
+from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_agent.trainers import verl_needs, verl_settings
+from bs4_agent.trainers.base import LaunchSpec
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+
+#: What verl imports of its environment; flash-attn is looked at wherever it is installed.
+MODULES = ["verl"]
+_CUDA_S = 90.0
+
+
+def interpreter(cwd: Path, environment: Mapping[str, str]) -> str:
+    """The one that a launch of verl in `cwd` would take."""
+    return verl_needs.interpreter(LaunchSpec("preflight", "verl", UNKNOWN_CONFIG, cwd, cwd, env=environment), absolute=True)
+
+
+def look(cwd: Path, python: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """`memory` {used, total}, `disk` of `cwd`, `project` (path, or null where it is not there), `verl` (release of a checkout there, or
+    null), `cuda` as `probes.cuda.probe`, or {"unknown": why}."""
+    used, total = MemoryMeter().used_and_total()
+    known = verl_settings.version(cwd)
+    try:
+        torch: dict[str, Any] = cuda.probe(python, _CUDA_S, environment)
+    except AgentError as error:
+        torch = {"unknown": error.message}
+    return {
+        "memory": {"used": used, "total": total},
+        "disk": disk_usage(cwd),
+        "project": str(cwd) if cwd.is_dir() else None,
+        "verl": None if known is None else ".".join(map(str, known)),
+        "cuda": torch,
+    }

@@ -1,0 +1,57 @@
+"""Whether torch can use the GPUs. Run as a script by the training environment's own interpreter; `probe` does so.
+
+It imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no context on any of them. As a script it must run
+on any Python from 3.8 on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+#: Characters of an error that are told.
+_ERROR = 400
+
+
+def probe(python: str, timeout: float = 90.0, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """`{"torch", "cuda", "available", "devices", "error"}`: versions and a count, null where torch cannot be imported and `error` says why.
+    StepFailed when nothing came back within `timeout` seconds."""
+    import os
+    import subprocess
+
+    from bs4_agent.errors import StepFailed
+
+    try:
+        done = subprocess.run(
+            [python, "-B", __file__], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout,
+            env={**os.environ, **(environment or {})}, check=False,
+        )  # fmt: skip
+        return dict(json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
+    except subprocess.TimeoutExpired:
+        raise StepFailed(f"{python} did not say within {timeout:.0f} s whether torch can use the GPUs; try again.") from None
+    except (OSError, ValueError, IndexError) as error:
+        raise StepFailed(f"{python} did not say whether torch can use the GPUs ({error or 'it died'}); try it by hand.") from error
+
+
+def look() -> dict[str, Any]:
+    """In this very interpreter."""
+    import importlib
+
+    try:
+        torch = importlib.import_module("torch")
+        available = bool(torch.cuda.is_available())
+        return {
+            "torch": str(torch.__version__), "cuda": torch.version.cuda, "available": available,
+            "devices": int(torch.cuda.device_count()) if available else 0, "error": None,
+        }  # fmt: skip
+    except Exception as error:  # noqa: BLE001 (whatever an import of a training stack raises is the answer)
+        lines = str(error).strip().splitlines()
+        text = "{}: {}".format(type(error).__name__, lines[0] if lines else "")[:_ERROR]
+        return {"torch": None, "cuda": None, "available": None, "devices": 0, "error": text}
+
+
+if __name__ == "__main__":
+    sys.path[:] = sys.path[1:]  # our directory: no module in it may hide one of the environment's
+    sys.stdout.write(json.dumps(look()) + "\n")

@@ -1,0 +1,38 @@
+"""Puts a LoRA adapter into the model that it was trained on. Run as a script by the training environment's own interpreter:
+
+    python merge_adapter.py --base DIR --adapter DIR --target DIR
+
+It needs transformers and peft, and no GPU. The base is a directory: what the adapter's own config names may have moved, or be another size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    for name in ("base", "adapter", "target"):
+        parser.add_argument(f"--{name}", required=True)
+    options = parser.parse_args()
+    sys.path[:] = sys.path[1:]  # our directory: no module in it may hide one of the environment's
+    transformers, peft = importlib.import_module("transformers"), importlib.import_module("peft")
+    _say(f"Loading the base from {options.base}")
+    model = transformers.AutoModelForCausalLM.from_pretrained(options.base, torch_dtype="auto")
+    _say(f"Loading the adapter from {options.adapter}")
+    model = peft.PeftModel.from_pretrained(model, options.adapter).merge_and_unload()
+    _say(f"Saving the model to {options.target}")
+    model.save_pretrained(options.target)
+    transformers.AutoTokenizer.from_pretrained(options.base).save_pretrained(options.target)
+    return 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What a launch leaves open, out of the config as it lies on the pod: whose it is, which part of a run it starts, and where that lives.
+
+Only verl's is known by its keys (they are Hydra's overrides); which prime-rl is installed no config tells.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from bs4_agent.trainers.verl_settings import component_of
+from bs4_console.core.errors import RemoteError, UsageError
+from bs4_console.core.launch import HOMES, TRAINERS, Asked, asked_again
+from bs4_console.core.preflight_check import VERL
+from bs4_console.core.session import PodSession
+
+#: Keys of [trainer] that verl's own configs have, of its RL and of its SFT, and no prime-rl.
+_OWN = frozenset({
+    "critic_warmup", "default_local_dir", "experiment_name", "logger", "n_gpus_per_node", "nnodes", "project_name", "resume_mode",
+    "save_freq", "test_freq", "total_epochs", "total_training_steps", "val_before_train",
+})  # fmt: skip
+
+
+async def resolved(live: PodSession, asked: Asked, *, setup: bool = False) -> Asked:
+    """`asked` with nothing open: trainer, component and directory. UsageError where the config does not tell the trainer, or tells another
+    than was said. `setup`: there may be no config yet, so that what was said counts alone."""
+    given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""), component=asked.component or ("rl" if asked.trainer else ""))
+    if setup and asked.trainer:
+        return given
+    for cwd in [given.cwd] if given.cwd else dict.fromkeys(HOMES.values()):
+        text = await _text(live, asked.config, cwd)
+        if text is None:
+            continue
+        component = of_verl(text)
+        if component is None:
+            break
+        if asked.trainer not in ("", VERL):
+            raise UsageError(
+                f"{asked.config} is a config of verl, not of {asked.trainer}.", "Name verl as its trainer, or leave the trainer out."
+            )
+        # Which component a person names stands: the agent says what does not fit it.
+        return replace(asked, trainer=VERL, cwd=cwd, component=asked.component or component)
+    if not asked.trainer:
+        raise UsageError(f"{asked.config} does not tell which trainer it is for.", f"Give --trainer {' or '.join(TRAINERS)}.")
+    return given
+
+
+def of_verl(text: str) -> str | None:
+    """The component (rl or sft) that a config of verl starts; None for every other config."""
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None  # the look before the start says what is wrong with it, and where
+    keys = list(_keys(data, ""))
+    trainer = {key.removeprefix("trainer.").lstrip("+") for key in keys if key.startswith("trainer.")}
+    if not trainer & _OWN and not any(key.startswith("actor_rollout_ref.") for key in keys):
+        return None
+    return component_of(keys) or "rl"
+
+
+def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
+async def _text(live: PodSession, config: str, cwd: str) -> str | None:
+    """Of the config on the pod; None where it cannot be read, of which the look before the start says more."""
+    try:
+        answer = await asked_again(live, lambda: live.query("preflight", "config", config=config, cwd=cwd))
+    except RemoteError as error:
+        if error.type != "bad-config":
+            raise
+        return None
+    files = answer.get("files")
+    first = files[0] if isinstance(files, list) and files else None
+    return str(first[1]) if isinstance(first, list) and len(first) == 2 else None

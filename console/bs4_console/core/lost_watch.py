@@ -1,0 +1,232 @@
+"""What became of pods that do not answer, for a console that stays open: the signs of each are kept in time and judged (core/lost.py).
+
+The provider is asked while a pod is silent, and seldom while something else is wrong with it; never of a pod that is well. A verdict is
+told and nothing more: what acts on one is the controller, which makes its own looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from bs4_console.core.errors import ConsoleError
+from bs4_console.core.inventory import Inventory
+from bs4_console.core.lost import SILENT, Rules, Sign, Source, Verdict, judge, of_sight
+from bs4_console.core.state import Ledger, PodState, RunState
+from bs4_console.core.witness import Sight
+
+if TYPE_CHECKING:
+    from bs4_console.core.lost_look import PortWord
+
+#: Seconds between two looks at what this machine knows by itself.
+TICK_S = 5.0
+#: Seconds between two questions to the provider: while the pod is silent, and while it answers and something is wrong with it.
+SILENT_S, WRONG_S = 30.0, 300.0
+#: Addresses of documents: a route to one of them is asked for, and nothing is sent there.
+_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+class Looks(Protocol):
+    """What can be asked about a pod beside its link."""
+
+    async def provider(self, pod: str) -> Sight | None:
+        """None where nobody knows its provider and machine."""
+        ...
+
+    async def port(self, pod: str) -> PortWord | None:
+        """None where its address is not reached directly."""
+        ...
+
+    def network(self) -> bool:
+        """Whether this machine has a way to anywhere."""
+        ...
+
+
+class RealLooks:
+    def __init__(self, inventory: Inventory | None = None) -> None:
+        self._inventory = inventory or Inventory()
+
+    async def provider(self, pod: str) -> Sight | None:
+        # An HTTP client comes with it, a fifth of a second: not in the thread that answers keys.
+        witness = await asyncio.to_thread(importlib.import_module, "bs4_console.core.provision_witness")
+        try:
+            known = await asyncio.to_thread(self._inventory.get, pod)
+        except ConsoleError as error:
+            return Sight("unknown", error.message, None, "which machine of which provider it is", next_step=error.next_step)
+        asked = witness.witness_of(known)
+        found: Sight | None = None if asked is None else await asked.look()
+        return found
+
+    async def port(self, pod: str) -> PortWord | None:
+        look = await asyncio.to_thread(importlib.import_module, "bs4_console.core.lost_look")
+        try:
+            known = await asyncio.to_thread(self._inventory.get, pod)
+        except ConsoleError:
+            return None
+        word: PortWord | None = None if known.jump or known.is_local else await look.at_its_port(known.host, known.port or 22)
+        return word
+
+    def network(self) -> bool:
+        return any(_has_route(family, address) for family, address in _ELSEWHERE)
+
+
+def _has_route(family: socket.AddressFamily, address: str) -> bool:
+    """A datagram socket that is given a peer sends nothing; the kernel only looks for the way."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asked:
+            asked.connect((address, 9))
+    except OSError:
+        return False
+    return True
+
+
+@dataclass
+class _Known:
+    """Of one pod. `ledger`: another one means that another machine answers under the name."""
+
+    ledger: Ledger
+    signs: list[Sign] = field(default_factory=list)
+    tried: tuple[str, int] = ("", -1)
+    boot: str = ""
+    heard_t: float = 0.0
+    asked: float = float("-inf")
+    asking: asyncio.Task[None] | None = None
+
+    def add(self, sign: Sign, *, instead: bool = False) -> None:
+        """`instead`: of the newest sign of this source, if that says the same: what only goes on is kept once."""
+        if instead:
+            last = next((i for i in range(len(self.signs) - 1, -1, -1) if self.signs[i].source == sign.source), None)
+            if last is not None and (self.signs[last].word, self.signs[last].value) == (sign.word, sign.value):
+                del self.signs[last]
+        self.signs.append(sign)
+
+    def newest(self, source: Source) -> Sign | None:
+        return next((sign for sign in reversed(self.signs) if sign.source == source), None)
+
+
+class LostWatch:
+    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic one in which a session stamps its link."""
+
+    def __init__(
+        self,
+        pods: Callable[[], Sequence[PodState]],
+        looks: Looks | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rules: Rules | None = None,
+    ) -> None:
+        self._pods, self._looks, self._clock, self._rules = pods, looks or RealLooks(), clock, rules or Rules()
+        self._known: dict[str, _Known] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                self.tick()
+                await asyncio.sleep(TICK_S)
+        finally:
+            asked = [known.asking for known in self._known.values() if known.asking is not None]
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    def tick(self) -> None:
+        """One look at everything that is known here, and a question to the provider where one is due."""
+        for pod in self._pods():
+            if pod.link.state in ("new", "recorded"):
+                continue
+            known = self._known.get(pod.name)
+            if known is None or known.ledger is not pod.ledger:
+                asking = known.asking if known is not None else None
+                known = self._known[pod.name] = _Known(pod.ledger, asking=asking)
+            self._note(pod, known)
+            if self._due(pod, known):
+                known.asked = self._clock()
+                known.asking = asyncio.create_task(self._ask(pod, known), name=f"what became of {pod.name}")
+            self._tell(pod, known)
+
+    async def settled(self) -> None:
+        """Until what was asked has been answered; for tests."""
+        await asyncio.gather(*(known.asking for known in self._known.values() if known.asking is not None))
+
+    # -- signs
+
+    def _note(self, pod: PodState, known: _Known) -> None:
+        link, now = pod.link, self._clock()
+        known.signs = [sign for sign in known.signs if now - sign.t <= self._rules.window_s]
+        if link.up:
+            known.add(Sign(now, "ssh", "up"), instead=True)
+        elif link.state != "connecting" and known.tried != (link.state, link.attempts):
+            # A new try, and no second look at the same one.
+            known.add(Sign(now, "ssh", link.state, link.detail))
+        known.tried = (link.state, link.attempts)
+        if (boot := str(pod.latest.get("b") or "")) and boot != known.boot:
+            known.signs += [Sign(now, "boot", "", value=one) for one in (known.boot, boot) if known.boot]
+            known.boot = boot
+        if link.up and (run := _newest(pod)) is not None:
+            self._note_run(pod, run, known, now)
+        sight = max(pod.sights.values(), key=lambda one: one.seen_t or 0.0, default=None)
+        if sight is not None and sight.looked_t != known.heard_t:
+            known.heard_t = sight.looked_t
+            known.add(of_sight("wandb", sight, now))
+        if pod.link.state in SILENT and (word := self._network(pod, known)):
+            known.add(Sign(now, "network", word), instead=True)
+
+    @staticmethod
+    def _note_run(pod: PodState, run: RunState, known: _Known, now: float) -> None:
+        """It moves only where a step came since the link is up: what was read again is what was."""
+        if run.word in ("finished", "failed", "stopped"):
+            known.add(Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word), instead=True)
+        elif run.step_seen is not None and run.step_seen > pod.link.since:
+            known.add(Sign(now, "run", "moving", seen_t=run.step_seen), instead=True)
+
+    def _network(self, pod: PodState, known: _Known) -> str:
+        """up where anybody else answered, down where this machine has no way to anywhere; "" where neither can be told."""
+        provider = known.newest("provider")
+        if (provider is not None and provider.word != "unknown") or any(other.link.up for other in self._pods() if other is not pod):
+            return "up"
+        return "" if self._looks.network() else "down"
+
+    # -- asking
+
+    def _due(self, pod: PodState, known: _Known) -> bool:
+        if known.asking is not None and not known.asking.done():
+            return False
+        if pod.link.state in SILENT:
+            return self._clock() - known.asked >= SILENT_S
+        return pod.link.up and bool(pod.ledger.open_incidents()) and self._clock() - known.asked >= WRONG_S
+
+    async def _ask(self, pod: PodState, known: _Known) -> None:
+        sight = await self._looks.provider(pod.name)
+        if sight is not None:
+            pod.provider = sight
+            known.add(of_sight("provider", sight, self._clock()))
+        if pod.link.state in SILENT and (word := await self._looks.port(pod.name)) is not None:
+            known.add(Sign(self._clock(), "port", word))
+        self._tell(pod, known)
+        pod.changed()
+
+    # -- the verdict
+
+    def _tell(self, pod: PodState, known: _Known) -> None:
+        verdict = self._verdict(pod, known)
+        if verdict != pod.lost:
+            pod.lost = verdict
+            pod.changed()
+
+    def _verdict(self, pod: PodState, known: _Known) -> Verdict | None:
+        """Of a pod that answers only that it is another boot: all else it says itself."""
+        found = judge(pod.name, sorted(known.signs, key=lambda sign: sign.t), self._clock(), self._rules)
+        if pod.link.state in SILENT:
+            return found
+        return found if pod.link.up and found.word == "rebooted" else None
+
+
+def _newest(pod: PodState) -> RunState | None:
+    started = [run for run in pod.runs.values() if run.view.attempt is not None]
+    return max(started, key=lambda run: run.view.attempt.started_t if run.view.attempt else 0.0, default=None)

@@ -1,0 +1,65 @@
+"""Paths of a pod under Tab: what its agent says lies there, a moment after it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bs4_console.core.errors import ConsoleError
+from bs4_console.core.pod_paths import Paths, ask_paths
+from bs4_console.tui.screens.base import ConsoleScreen
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.app import ConsoleApp
+
+#: Seconds for which an answer holds: files come and go.
+HOLDS_S = 10.0
+
+
+class PathOffers:
+    """One question at a time. With its answer the open prompt looks again, and asks on if more was typed meanwhile."""
+
+    def __init__(self, app: ConsoleApp) -> None:
+        self._app = app
+        self._known: dict[tuple[str, str], tuple[float, Paths]] = {}
+        self._asking = False
+
+    def of(self, pod: PodState, beginning: str) -> Sequence[str]:
+        """What is known by now; the rest is asked for."""
+        found = self._held(pod, beginning)
+        if found is None:
+            self._ask(pod, beginning)
+            return ()
+        return [path for path in found.names if path.startswith(beginning)]
+
+    def _held(self, pod: PodState, beginning: str) -> Paths | None:
+        """The answer for this beginning, or a whole one for a shorter beginning in the same directory."""
+        now = self._app.clock.mono()
+        for length in range(len(beginning), beginning.rfind("/"), -1):
+            asked, found = self._known.get((pod.name, beginning[:length]), (0.0, None))
+            # A hidden file is named only where its dot was typed.
+            dot = beginning[:length].endswith("/") and beginning[length : length + 1] == "."
+            if found is not None and now - asked <= HOLDS_S and not dot and (length == len(beginning) or not found.more):
+                return found
+        return None
+
+    def _ask(self, pod: PodState, beginning: str) -> None:
+        if not self._asking:
+            self._asking = True
+            self._app.spawn(f"files of {pod.name}", self._answered(pod, beginning))
+
+    async def _answered(self, pod: PodState, beginning: str) -> None:
+        session = self._app.fleet.sessions.get(pod.name)
+        found, complaint = Paths(), ""
+        try:
+            if session is not None:
+                found = await ask_paths(session, beginning)
+        except ConsoleError as error:
+            complaint = f"{error.message} {error.next_step}".strip()
+        finally:
+            self._asking = False
+        self._known = {(pod.name, beginning): (self._app.clock.mono(), found)} | dict(list(self._known.items())[:50])
+        screen = self._app.screen
+        if isinstance(screen, ConsoleScreen) and screen.ready and screen.prompt.is_open:
+            screen.prompt.known(complaint)

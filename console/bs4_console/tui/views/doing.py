@@ -1,0 +1,50 @@
+"""What is being done to a run or on its pod just now: one line an action, with its step and for how long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bs4_console.core.state import ActionView, PodState
+    from bs4_console.tui.clock import Clock
+
+#: Kinds that are no work: a question, a word, and what the disk guard does all day (the line of the checkpoints tells of that).
+_QUIET = frozenset({"plan", "note", "release", "rotate"})
+
+
+def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 2) -> list[Line]:
+    """Of one run; with None of the whole pod. The newest last."""
+    found = sorted(under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t)
+    offset = pod.link.clock_offset or 0.0
+    return [cut(_line(action, clock.wall() + offset, named=run is None), width) for action in found[-most:]]
+
+
+def under_way(actions: Iterable[ActionView], run: str | None) -> list[ActionView]:
+    return [action for action in actions if not action.ended and action.kind not in _QUIET and run in (None, action.run)]
+
+
+def _line(action: ActionView, now: float, *, named: bool) -> Line:
+    what = f"{action.kind} {action.playbook}".strip() if action.kind == "playbook" else action.kind
+    line: Line = [(" doing  ", "head"), ("↻ ", "accent bold"), (what, "accent bold")]
+    if named and action.run:
+        line.append((f" {action.run}", "bold"))
+    running = next((i for i, step in enumerate(action.steps) if step.state == "running"), None)
+    since = action.accepted_t
+    detail = action.detail
+    if running is not None:
+        step = action.steps[running]
+        line += [(f"   {running + 1} of {len(action.steps)} ", "dim"), (step.title, "")]
+        since, detail = step.started_t or since, step.detail or detail
+    elif action.state == "verifying":
+        line.append(("   waits for new steps", ""))
+    line.append((f"  {words.duration(now - since)}", "bold"))
+    if detail:
+        line.append((f"   {detail}", ""))
+    if action.who:
+        line.append((f"   by {action.who}", "dim"))
+    return line

@@ -1,0 +1,80 @@
+"""What became of a pod that does not answer, in lines: the verdict, the signs that it rests on, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import status, words
+from bs4_console.tui.ink import Line, fold, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bs4_console.core.lost import Sign
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.clock import Clock
+
+#: Where a sign comes from, as a person calls it.
+SOURCES = {
+    "ssh": "link", "port": "its port", "network": "network here", "provider": "provider", "wandb": "W&B", "store": "store",
+    "boot": "boot id", "run": "the run",
+}  # fmt: skip
+#: Cells before a text in the Pod screen.
+INDENT = 7
+
+
+def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> list[Line]:
+    """Nothing while the pod answers and is what it was."""
+    verdict = pod.lost
+    if verdict is None:
+        return []
+    how = status.lost(pod)
+    sign, role = (how.sign, how.role) if how is not None else ("?", "warn")
+    word = how.word if how is not None else "not known yet"
+    begin = f"{sign} {word}: "
+    first, *rest = fold(begin + verdict.sentence, width - INDENT)
+    text = first[0][0].removeprefix(begin)
+    found: list[Line] = [[(" what  ", "head"), (begin, role), (text, "")], *([(" " * INDENT, ""), *line] for line in rest)]
+    told: set[str] = set()
+    for number, seen in enumerate(verdict.evidence):
+        found += _sign(seen, "" if seen.detail in told else seen.detail, clock, width, first=number == 0)
+        told.add(seen.detail)
+    if verdict.next_step:
+        found += [
+            [(" next  " if i == 0 else " " * INDENT, "head"), *line]
+            for i, line in enumerate(fold(verdict.next_step, width - INDENT, "bold"))
+        ]
+    found += _elsewhere(pod, width) if verdict.lost else []
+    if status.link_down(pod):
+        found.append([(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")])
+    return found
+
+
+def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> list[Line]:
+    """03:10:21  provider  stopped: vast says that machine 4711 is outbid."""
+    at = words.of_day(clock.wall_of(seen.t), seconds=True)
+    source = SOURCES.get(seen.source, seen.source)
+    told = seen.word if seen.source != "boot" else seen.value[:8]
+    head: Line = [(" signs " if first else " " * INDENT, "head"), (f"{at}  ", "dim"), (f"{source:<12} ", "accent"), (told, "bold")]
+    if not detail:
+        return [head]
+    beside: Line = [*head, (f"  {detail}", "dim")]
+    return [beside] if width_of(beside) <= width else [head, *fold(detail, width, "dim", INDENT + 10)]
+
+
+def _elsewhere(pod: PodState, width: int) -> list[Line]:
+    """The commands that take its runs on, on another machine."""
+    found: list[Line] = []
+    for name, sync in pod.ledger.syncs.items():
+        if name in pod.runs and sync.pointer is not None and sync.place:
+            command = f"bs4-console checkpoints restore --pod NEW --run {name} --from {sync.place} --launch"
+            first, *rest = fold(command, width - INDENT - 2, "accent")
+            found += [[(" " * INDENT, ""), ("$ ", "dim"), *first], *([(" " * (INDENT + 2), ""), *line] for line in rest)]
+    if not found:
+        there = (
+            "what was on its disk is gone with it"
+            if pod.lost is not None and pod.lost.word == "ended"
+            else "it goes on only if the pod comes back"
+        )
+        found.append([(" " * INDENT, ""), (f"No run of it was synced to a store: {there}.", "warn")])
+    return found

@@ -1,0 +1,57 @@
+"""A run's copy in an object store, in a line: the last step that was verified there, and how far the upload of the next one is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, whole
+from bs4_console.tui.views.run import bar
+
+if TYPE_CHECKING:
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.clock import Clock
+
+#: Cells of the bar.
+BAR = 10
+
+
+def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
+    """Nothing where a sync was never ordered. It has a sign where somebody has to look. `named`: with the run."""
+    view = pod.ledger.syncs.get(run)
+    if view is None:
+        return []
+    now = clock.wall() + (pod.link.clock_offset or 0.0)
+    found: Line = [(" store  ", "head"), (f"{run}  " if named else "", "bold")]
+    parts: list[Line] = [found]
+    if not view.order.get("to") and not view.order.get("once"):
+        found.append(("not synced any more", "warn"))
+    if view.failed is not None:
+        detail = str(view.failed.get("detail", ""))
+        found += [("▲ ", "warn bold"), (f"{words.count(view.failures, 'failure')} in a row: {detail}", "warn")]
+        parts.append(found := [("   ", "")])
+    if view.pointer is not None and view.pointed_t is not None:
+        found += [("step ", "dim"), (str(view.pointer), "bold"), (f" verified {words.duration(now - view.pointed_t)} ago", "")]
+    elif view.order.get("to"):
+        found.append(("nothing is in the store yet", ""))
+    if view.step is not None:
+        parts.append(found := [("   step ", "dim"), (str(view.step), "bold"), (" ", "")])
+        if view.total:
+            share = min(1.0, view.sent / view.total)
+            found += [*bar(share, BAR), (f" {share:.0%}", ""), (f" of {words.size(view.total)}", "dim")]
+        else:
+            found.append(("begins", "dim"))
+        if view.rate:
+            left = max(0, view.total - view.sent) / view.rate
+            parts.append([(f", {words.size(view.rate)}/s, {words.duration(left)} left", "dim")])
+    if view.held and view.failed is None:
+        parts.append([("   ", ""), (view.held, "warn")])
+    if view.place:
+        parts.append([(f"   {view.place}", "dim")])
+    return whole(parts, width)
+
+
+def wrong(pod: PodState, run: str) -> bool:
+    """Whether somebody has to look at it, however small the screen is."""
+    view = pod.ledger.syncs.get(run)
+    return view is not None and view.failed is not None

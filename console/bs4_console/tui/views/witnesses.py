@@ -1,0 +1,85 @@
+"""What witnesses outside a pod say of it and of its runs: each with what it saw, when it was asked, or why it was not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bs4_console.core.outside import beside_the_pod
+from bs4_console.core.witness import without_the_pod
+from bs4_console.tui import status, words
+from bs4_console.tui.ink import Line, cut, fold, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bs4_console.core.state import PodState, RunState
+    from bs4_console.core.witness import Sight
+    from bs4_console.tui.clock import Clock
+
+_STATE = {
+    "running": ("lives", "good"),
+    "stopped": ("does not run", "bad"),
+    "gone": ("exists no more", "bad"),
+    "unknown": ("cannot tell", "warn"),
+}
+#: Cells of a witness's name.
+NAME = 10
+
+
+def lines(pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True) -> list[Line]:
+    """The link first, then W&B of each run and the provider; those that were not asked too."""
+    found: list[Line] = [
+        cut([("WITNESSES ", "head"), ("never a ground by themselves: what the pod itself says counts more", "dim")], width),
+    ]
+    if link:
+        found.append([*_name("link"), *status.link_line(pod), (f"  {status.link_words(pod, clock)}", "dim")])
+    for run in runs:
+        found += _wandb(pod, run, clock, width, named=len(runs) > 1)
+    if pod.provider is not None:
+        found += _told(_name("provider"), pod.provider, clock, width)
+    else:
+        found.append([*_name("provider"), (f"not asked: {_unasked(pod)}", "dim")])
+    return [cut(line, width) for line in found]
+
+
+def _name(text: str) -> Line:
+    return [("· ", "dim"), (f"{text:<{NAME}}", "accent")]
+
+
+def _wandb(pod: PodState, run: RunState, clock: Clock, width: int, *, named: bool) -> list[Line]:
+    head = _name("W&B") + ([(f"{run.name}: ", "")] if named else [])
+    sight = pod.sights.get(run.name)
+    if sight is None:
+        return [[*head, (f"not asked: {_why_not(pod, run)}", "dim")]]
+    found = _told(head, sight, clock, width, heard=True)
+    against = beside_the_pod(run, sight, clock.wall()) if pod.link.up else without_the_pod(run.name, sight, clock.wall())
+    return [*found, *(fold(against, width, "warn", NAME + 2) if against and not status.recorded(pod) else [])]
+
+
+def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = False) -> list[Line]:
+    """· W&B  lives, step 41, heard from 12s ago  asked 3s ago  W&B has it as running."""
+    word, role = _STATE.get(sight.state, (sight.state, "warn"))
+    now = clock.wall()
+    line: Line = [*head, (word, role)]
+    if sight.step is not None:
+        line.append((f", step {sight.step}", ""))
+    if heard and sight.seen_t is not None:
+        line.append((f", heard from {words.duration(now - sight.seen_t)} ago", ""))
+    line.append((f"  asked {words.duration(now - sight.looked_t)} ago", "dim"))
+    told = sight.detail or sight.coverage
+    if width_of(line) + len(told) + 2 <= width:
+        return [[*line, (f"  {told}", "dim")]]
+    return [line, *fold(told, width, "dim", NAME + 2)]
+
+
+def _why_not(pod: PodState, run: RunState) -> str:
+    if not run.view.tracked:
+        return "the run has not said that W&B shows it"
+    mine = [text.partition(": ")[2] for text in pod.unseen if text.startswith(("W&B: ", f"{run.name}: "))]
+    return mine[0] if mine else "no look was made yet"
+
+
+def _unasked(pod: PodState) -> str:
+    if status.link_down(pod) or pod.ledger.open_incidents():
+        return "the inventory names no provider and machine for this pod"
+    return "that is done while something is wrong"

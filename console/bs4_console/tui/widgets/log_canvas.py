@@ -1,0 +1,173 @@
+"""The rows of a log that are on the screen: which lines of a LogStore they are, and how they are drawn.
+
+Not a ScrollView: its virtual_size is a layout reactive, so every tick of a growing log would lay out the whole screen again; here a
+tick costs the visible lines and nothing else. Taking lines in and painting them are apart: the store fills at the link's pace, `tick`
+paints at the screen's, and only rows that changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.cache import LRUCache
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from bs4_console.core.log_filter import Lens
+from bs4_console.core.log_store import MARK, LogStore, Place
+from bs4_console.tui.ink import Ink, Line, text_of
+from bs4_console.tui.remote import remote
+from bs4_console.tui.widgets import log_lines
+from bs4_console.tui.widgets.log_paint import REMOTE_BYTES_S, PaintBudget
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+
+_PROGRESS = re.compile(rb"\d%")
+#: Cells in front of each line.
+GUTTER = 1
+
+
+class LogCanvas(Widget):
+    """`names` gives the source column's text; with fewer than two there is no such column.
+
+    The top row is the line `_anchor`, or while `following` whatever makes the newest line the last row.
+    """
+
+    def __init__(self, store: LogStore, names: Callable[[], Sequence[str]] = tuple, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.store = store
+        self.lens = Lens(store)
+        self.names = names
+        self.following = True
+        self.bookmarks: dict[Place, str] = {}
+        self.spot: int | None = None
+        """The line that is pointed at; commands on a line are about it."""
+        self.budget = PaintBudget(REMOTE_BYTES_S if remote() else None)
+        self._marks = log_lines.Marks()
+        self._anchor = 0
+        self._top = 0
+        self._side = 0
+        self._shown: list[tuple[int, bytes | None, int]] = []
+        self._cache: LRUCache[int, Strip] = LRUCache(512)
+        self._cache_key: object = None
+        self._base: Style | None = None
+        """What all lines are painted on; None: to be asked again, which takes a tenth of a whole repaint where each line does."""
+
+    @property
+    def position(self) -> int:
+        """Of the first line on the screen, among the visible ones."""
+        return self._top
+
+    @property
+    def on_screen(self) -> list[int]:
+        return [number for number, *_ in self._shown]
+
+    def tick(self, *, now: bool = False) -> None:
+        """Paint what changed since the last tick. The only place where the log's growth reaches the screen. `now`: whatever it costs."""
+        self.lens.step()
+        if not now and not self.budget.allows:
+            return
+        top = self._place()
+        shown = self._visible(top)
+        if top == self._top and shown == self._shown:
+            return
+        before, self._top, self._shown = self._shown, top, shown
+        changed = [y for y in range(max(len(before), len(shown))) if before[y : y + 1] != shown[y : y + 1]]
+        self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
+        if self.budget.limited:
+            self.budget.spend([self.render_line(y) for y in changed])
+
+    def forget(self) -> None:
+        """Draw everything anew: something else than the log's growth changed."""
+        self._cache.clear()
+        self._shown = []
+        self.tick(now=True)
+        self.refresh()
+
+    def visible_text(self) -> str:
+        return "\n".join(text_of(self._line(number))[GUTTER:] for number, *_ in self._shown)
+
+    # -- which lines
+
+    def _last_top(self) -> int:
+        return max(0, len(self.lens) - self.size.height)
+
+    def _place(self) -> int:
+        """The position of the top line now: numbers are absolute, so pruning and filtering move the position and not the line."""
+        if self.following:
+            return self._last_top()
+        return min(self.lens.position(self._anchor), self._last_top())
+
+    def _visible(self, top: int) -> list[tuple[int, bytes | None, int]]:
+        """(number, text where it may still change, lines folded into it) of the lines on the screen."""
+        rows = min(len(self.lens) - top, self.size.height)
+        numbers = [self.lens.number(top + i) for i in range(max(0, rows))]
+        folded = self.lens.folded
+        return [(n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0)) for n in numbers]
+
+    def _held(self, number: int) -> bool:
+        return self.store.first <= number < self.store.end + len(self.store.open_sources)
+
+    # -- drawing
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._base = None
+
+    @property
+    def _ink(self) -> Ink:
+        return cast("ConsoleApp", self.app).ink
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        base = self._base = self._base or self.rich_style
+        if y >= len(self._shown):
+            return Strip.blank(width, base)
+        key = (self._ink, width, self._side, len(self.names()), base)
+        if key != self._cache_key:
+            self._cache.clear()
+            self._cache_key = key
+        number, changing, folded = self._shown[y]
+        strip = self._cache.get(number) if changing is None and not folded else None
+        if strip is None:
+            strip = self._draw(number, width).apply_style(base)
+            if changing is None and not folded:
+                self._cache[number] = strip
+        return strip
+
+    def _draw(self, number: int, width: int) -> Strip:
+        line = self._line(number)
+        text = text_of(line)
+        cells = len(text) if text.isascii() else cell_len(text)
+        if number == self.spot:
+            # Under each word's own style, so that a match stays marked on the line pointed at.
+            line = [*((part, f"cursor {role}") for part, role in line), (" " * max(0, width - cells), "cursor")]
+        strip = self._ink.strip(line, max(width, cells))
+        end = Strip([]) if cells - self._side <= width else self._ink.strip([("›", "dim")], 1)
+        head = self._fixed_width()
+        body = strip.crop(head + self._side, head + self._side + width - head - end.cell_length)
+        return Strip.join([strip.crop(0, head), body, end]).adjust_cell_length(width)
+
+    def _fixed_width(self) -> int:
+        return GUTTER + log_lines.source_width(self.names())
+
+    def _line(self, number: int) -> Line:
+        if not self._held(number):
+            return []
+        source, raw = self.store.line(number)
+        folded = self.lens.folded.get(number, 0)
+        if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
+            raw = self.store.line(min(number + folded, self.store.end - 1))[1]  # of a bar that is written line by line, how far it is
+        bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
+        head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
+        if source != MARK:
+            head = head + log_lines.source_span(self.names(), source)
+        # One screen beyond what is seen tells whether there is more; a line of any length is never decoded whole.
+        reach = self._side + 2 * self.size.width
+        return head + log_lines.body(source, raw, self._marks, folded, reach)

@@ -1,0 +1,84 @@
+"""Looking for a text in a log: among the lines that are held, beyond them on the pod, and how many there are."""
+
+from __future__ import annotations
+
+from textual.worker import Worker
+
+from bs4_console.core.log_feed import LogFeed
+from bs4_console.core.log_search import LogSearch, beside, edges_of
+from bs4_console.tui.widgets.log_window import LogWindow
+
+
+class LogFinding(LogWindow):
+    """`search` counts what is looked for; None while nothing is, or while the way to the first match is still sought."""
+
+    search: LogSearch | None = None
+    _counter: Worker[None] | None = None
+
+    def on_unmount(self) -> None:
+        self._stop_counting()
+
+    def moved(self) -> None:
+        self._count_again()
+
+    def find(self, text: str, *, final: bool) -> None:
+        """Marks on every letter; on Enter goes to the nearest above, or else below, here or on the pod, and counts all."""
+        view = self.view
+        view.set_find(text)
+        if not final:
+            return
+        self._stop_counting()
+        self.search = None
+        if text and not view.find_back():
+            self._find_further(-1, turn=True)  # first the way there, then the number of all: the two would share the pod's time
+        else:
+            self._count_again()
+
+    def next_match(self, direction: int) -> None:
+        if not self.view.next_match(direction):
+            self._find_further(direction)
+
+    def _count_again(self) -> None:
+        self._stop_counting()
+        text, feed = self.view.find_text, self._feed
+        self.search = None
+        if text and feed is not None:
+            self.search = LogSearch(feed.pages, self._wanted_streams(), text, self.view.wanted)
+            self._counter = self._app.spawn(f"count in {self.run}", self.search.count(self.pulse))
+
+    def _stop_counting(self) -> None:
+        if self._counter is not None:
+            self._counter.cancel()
+        self._counter = None
+
+    def _find_further(self, direction: int, *, turn: bool = False) -> None:
+        """Beyond what is held: the pod looks. `turn`: where there is nothing, look the other way."""
+        feed = self._feed
+        if feed is None or (direction < 0 and feed.at_start) or (direction > 0 and feed.live and not feed.unread):
+            self._nothing(direction, turn=turn)
+            return
+        self._busy = "searching…"
+        self._app.spawn(f"find in {self.run}", self._seek(feed, direction, turn=turn), self._failed)
+
+    def _nothing(self, direction: int, *, turn: bool) -> None:
+        text, where = self.view.find_text, "above" if direction < 0 else "below"
+        if turn and self.view.next_match(-direction):
+            self._app.say(f"{text} does not occur {where}: this is the next one {'below' if direction < 0 else 'above'}.")
+        elif turn:
+            self._find_further(-direction)
+            return
+        else:
+            self._app.say(f"{text} does not occur {where}.", severity="warning")
+        if self.search is None:
+            self._count_again()
+
+    async def _seek(self, feed: LogFeed, direction: int, *, turn: bool) -> None:
+        text = self.view.find_text
+        edges, clocks = edges_of(self._store, len(feed.streams), direction)
+        match = await LogSearch(feed.pages, feed.streams, text, self.view.wanted).nearest(edges, clocks, direction)
+        self._busy = ""
+        if match is None:
+            self._nothing(direction, turn=turn)
+            return
+        places = await beside(feed.pages, feed.streams, match, edges, clocks, direction)
+        self.go_to(places, match.place)

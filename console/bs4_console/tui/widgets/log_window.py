@@ -1,0 +1,263 @@
+"""A log with its title line and the window over it: which lines of the pod are held here, and what fetches more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.worker import Worker
+
+from bs4_console.core.log_feed import LogFeed
+from bs4_console.core.log_jump import near
+from bs4_console.core.log_store import LogStore, Place, Repeats
+from bs4_console.tui.views.run import short, sources
+from bs4_console.tui.widgets.log_view import LogView
+from bs4_console.tui.widgets.panel import Panel
+
+if TYPE_CHECKING:
+    from bs4_console.core.session import PodSession
+    from bs4_console.core.state import PodState
+    from bs4_console.tui.app import ConsoleApp
+
+#: Lines read ahead of what is looked at while it is not the end: more stay on the pod until somebody goes there.
+AHEAD_LINES = 20_000
+
+
+class LogWindow(Vertical):
+    """`source` None shows all sources of the run merged. `at` opens one source at the cursor of a piece of evidence.
+
+    The store is made anew wherever the window does not join on to what is held: `moved` is called then.
+    """
+
+    DEFAULT_CSS = """
+    LogWindow { height: 1fr; }
+    LogWindow > Panel { height: 1; }
+    """
+
+    NOUN: ClassVar[str] = "logs"
+
+    def __init__(self, pod: PodState, run: str, source: str | None = None, at: str | None = None) -> None:
+        super().__init__()
+        self.pod, self.run, self.source, self._at = pod, run, source, at
+        self._store = LogStore()
+        self._feed: LogFeed | None = None
+        self._worker: Worker[None] | None = None
+        self._resting = self._broken = False
+        self._moment: float | None = None
+        self._busy = ""
+        self._spot: Place | None = None
+        """A line to point at as soon as it is held."""
+
+    def compose(self) -> ComposeResult:
+        yield Panel()
+        yield LogView(self._store, self._names)
+
+    @property
+    def view(self) -> LogView:
+        return self.query_one(LogView)
+
+    @property
+    def _app(self) -> ConsoleApp:
+        return cast("ConsoleApp", self.app)
+
+    @property
+    def _session(self) -> PodSession | None:
+        return self._app.fleet.sessions.get(self.pod.name)
+
+    def on_mount(self) -> None:
+        self.open(self.source, self._at)
+
+    def on_unmount(self) -> None:
+        self._stop()
+
+    def moved(self) -> None:
+        """The window is over other lines than before."""
+
+    def pulse(self) -> None:
+        """One repaint of the log: its growth, and a line that was waited for."""
+        view, feed = self.view, self._feed
+        view.tick()
+        if self._spot is not None and (number := self._store.number_at(self._spot)) is not None:
+            self._spot = None
+            view.point_at(number)
+            view.show_match()
+        if feed is not None and feed.loaded and self._lacks_older(view):
+            self._fetch_older(feed)
+
+    # -- where it lies
+
+    def open(self, source: str | None, at: str | None = None) -> None:
+        """Start over with another source (or place)."""
+        self._stop()
+        self._resting = self._broken = False
+        self.source, self._at, self._moment = source, at, None
+        if self._session is None:
+            return
+        if source is not None and at is not None:
+            self._start(self._from_here({self.stream_of(source): at}, at), "log")
+            return
+        feed = self._new_feed(self._session, following=True)
+        streams = self._wanted_streams()
+        discover = self.streams if source is None else None
+        self._start(feed.run(streams, discover, self._wanted), "log")
+        self.moved()
+
+    def rest(self) -> None:
+        """Read nothing while nobody looks. A log that is paused at a line goes on: its lines would be gone after starting over."""
+        if self.view.following and self._worker is not None:
+            self._stop()
+            self._resting = True
+
+    def wake(self) -> None:
+        if self._resting:
+            self.open(self.source)
+
+    def show_at(self, t: float) -> None:
+        """The lines around a moment of the pod's clock; `open` goes back to the end."""
+        self._stop()
+        self._at, self._resting, self._broken, self._moment = None, False, False, t
+        if self._session is not None:
+            self._start(self._look_at(self._new_feed(self._session), t), "log")
+
+    def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
+        """The window around these cursors; `spot` is the line to point at, the first one there otherwise."""
+        self._stop()
+        self._resting = self._broken = False
+        self._moment = None
+        if self._session is not None:
+            self._start(self._from_here(places, None, spot), "log")
+
+    async def _look_at(self, feed: LogFeed, t: float) -> None:
+        self.view.hold_at(await feed.show_at(self._wanted_streams(), t))
+
+    async def _from_here(self, places: Mapping[str, str], at: str | None, spot: Place | None = None) -> None:
+        """What lies before the place is loaded before the screen changes, so that it changes once."""
+        session = self._session
+        if session is None:
+            return
+        store = LogStore(repeats=Repeats() if len(places) > 1 else None)
+        feed = LogFeed(session, store, lambda: None, lambda: self.view.following)
+        feed.filter = self.view.wanted
+        anchor = await feed.go_to(places)
+        self._store, self._feed, self._at, self._busy = store, feed, at, ""
+        self.view.set_store(store)
+        self.view.hold_at(anchor, above=max(4, self.view.size.height // 3))
+        self._spot = spot
+        self.moved()
+        await feed.go_on(self._wanted)
+
+    def _new_feed(self, session: PodSession, *, following: bool = False) -> LogFeed:
+        self._store = LogStore(repeats=Repeats() if self.source is None else None)
+        self._feed = LogFeed(session, self._store, lambda: None, lambda: self.view.following)
+        self._feed.filter = self.view.wanted
+        self._spot = None
+        self.view.set_store(self._store)
+        self.view.following = following or self.view.following
+        return self._feed
+
+    def _start(self, work: object, what: str) -> None:
+        self._worker = self._app.spawn(f"{what} of {self.run}", work, self._failed)  # type: ignore[arg-type]
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+        self._worker = None
+
+    def _failed(self) -> None:
+        self._broken = True
+        self._busy = ""
+
+    def _here(self) -> dict[str, str]:
+        """Each stream's cursor near the current line."""
+        feed = self._feed
+        return {} if feed is None else near(self._store, self.view.current, feed.streams)
+
+    # -- which streams
+
+    def stream_of(self, source: str) -> str:
+        return f"log/{self.run}/{source}"
+
+    def streams(self) -> list[str]:
+        return sources(self.pod, self.run)
+
+    def _wanted_streams(self) -> list[str]:
+        return self.streams() if self.source is None else [self.stream_of(self.source)]
+
+    def _names(self) -> Sequence[str]:
+        return [short(stream) for stream in self._feed.streams] if self._feed and self.source is None else []
+
+    # -- how far it reaches
+
+    def _wanted(self) -> bool:
+        """Whether more lines may come: at the end always, elsewhere only some pages ahead."""
+        view = self.view
+        if view.following:
+            return True
+        here = view.lens.number(view.position) if len(view.lens) else self._store.first
+        return self._store.end - here < AHEAD_LINES
+
+    def _lacks_older(self, view: LogView) -> bool:
+        """Whether a filter leaves so little that the screen is not full, or the top of what is held is near."""
+        if view.lens.pending:
+            return False
+        return (view.lens.filter.active and len(view.lens) < view.size.height) or (not view.following and view.position < view.size.height)
+
+    def _fetch_older(self, feed: LogFeed) -> None:
+        if self._store.full and not self.view.following and (number := self.view.current) is not None:
+            # The window is as large as it may be: it moves.
+            if (place := self._store.place(number)) is not None:
+                self.go_to(self._here(), place)
+        elif not feed.at_start and not feed.paging:
+            self._app.spawn(f"older lines of {self.run}", self._older(feed))
+
+    @staticmethod
+    async def _older(feed: LogFeed) -> None:
+        await feed.older()
+
+    @on(LogView.Told)
+    def _told(self, event: LogView.Told) -> None:
+        event.stop()
+        moved = self._at is not None or self._moment is not None or (self._feed is not None and self._feed.loaded and not self._feed.live)
+        if self.view.following and (moved or (self._feed is not None and self._feed.unread > AHEAD_LINES)):
+            # The end may be gigabytes away from here: begin again with the tail.
+            self.open(self.source)
+        self.pulse()
+
+    @on(LogView.AtTop)
+    def _at_top(self, event: LogView.AtTop) -> None:
+        event.stop()
+        if self._feed is not None and self._feed.loaded:
+            self._fetch_older(self._feed)
+
+    @on(LogView.FirstWanted)
+    def _first_wanted(self, event: LogView.FirstWanted) -> None:
+        event.stop()
+        if self._feed is None or self._feed.at_start or self._session is None:
+            self.view.to_first()
+        else:
+            self._app.spawn(f"start of {self.run}", self._to_start(self._feed), self._failed)
+
+    async def _to_start(self, feed: LogFeed) -> None:
+        self.go_to({stream: str((await feed.pages.ask(stream, "seek-line", line=0))["cursor"]) for stream in feed.streams})
+
+    # -- filters
+
+    def set_filter(self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None) -> None:
+        """At once among the lines that are held; older and newer ones come through the pod's filter."""
+        before = self.view.wanted
+        self.view.set_filter(text, floor, fold=fold)
+        wanted, feed = self.view.wanted, self._feed
+        if feed is None or wanted.key == before.key:
+            return
+        feed.filter = wanted
+        if feed.sifted:
+            # What is held came through another filter: the window is made anew around the same line.
+            number = self.view.current
+            place = self._store.place(number) if number is not None else None
+            if self.view.following or place is None:
+                self.open(self.source)
+            else:
+                self.go_to(self._here(), place)
