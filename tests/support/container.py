@@ -1,7 +1,8 @@
 """A container as Docker makes one, without Docker: its own pid and mount namespace, our directories at other places inside.
 
-Its first process only sleeps (`docker run -d IMAGE sleep infinity`). What is at /tmp here is not at /tmp there. `Docker` is its daemon and
-the program that talks to it: it speaks the real client's argv, and what it starts inside is the daemon's child and not the client's.
+Its first process only sleeps (`docker run -d IMAGE sleep infinity`). What is at /tmp here is not at /tmp there, but for our programs.
+`Docker` is its daemon and the program that talks to it: it speaks the real client's argv, and what it starts inside is the daemon's child
+and not the client's.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Container:
             *(f"mkdir -p {root}{place}; mount --bind {shlex.quote(str(path))} {root}{place}" for place, path in binds.items()),
             # Last: it hides the directories that were just mounted from.
             f"mkdir {root}/mnt/.tmp; mount -t tmpfs -o mode=1777 none {root}/mnt/.tmp",
+            *(f"mkdir -p {root}/mnt/.{place}; mount --bind /{place} {root}/mnt/.{place}" for place in _programs_below_tmp()),
             f"cd {root}; mkdir mnt/.old; pivot_root . mnt/.old; cd /; mount --move /mnt/.tmp /tmp; umount -l /mnt/.old",
             "echo up; exec sleep infinity",
         ]
@@ -123,6 +125,12 @@ class Docker:
                 os.close(descriptor)
             with contextlib.suppress(OSError):  # the client was killed
                 connection.sendall(json.dumps(answer).encode())
+
+
+def _programs_below_tmp() -> list[str]:
+    """Where Python and this repository are, of those that a directory at /tmp would hide: they belong to the image."""
+    places = {sys.base_prefix, sys.prefix, str(Path(__file__).resolve().parents[2])}
+    return sorted(place.lstrip("/") for place in places if Path(place).is_relative_to("/tmp"))
 
 
 def _child_of(pid: int, seconds: float = 60.0) -> int:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 
+from bs4_console.cli import plans
 from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.checkpoint_sync import bring
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
+from bs4_console.cli.sessions import linked, to_act_on
 from bs4_console.core import launch, restore
-from bs4_console.core.errors import FINDING, REFUSED, RefusedError
+from bs4_console.core.errors import FINDING, REFUSED
 from bs4_console.core.inventory import Inventory
 from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, PlanView
+from bs4_console.core.state import ActionView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cwd", default="prime-rl", help="where prime-rl is on the pod, from the home directory (default: prime-rl)")
     parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="where the run writes, from --cwd (default: outputs)")
     parser.add_argument("--config", default="", metavar="FILE", help="on the pod (default: the one that was saved with the step)")
-    parser.add_argument("--plan", nargs="?", const="", metavar="HASH", help="only show the plan; with its hash: carry out just that one")
-    parser.add_argument("--yes", action="store_true", help="carry out the plan that is made, without asking")
+    plans.configure(parser)
     parser.add_argument("--launch", action="store_true", help="then resume the run from that step, under the same confirmation")
     parser.add_argument("--no-preflight", action="store_true", help="with --launch: leave the look before the start out")
     parser.add_argument("--no-wait", action="store_true", help="with --launch: do not wait for the first step")
@@ -59,40 +59,9 @@ async def run(options: argparse.Namespace) -> int:
 async def _confirmed(live: PodSession, options: argparse.Namespace, asked: restore.Asked) -> str | None:
     """The key of what was confirmed; None when the plan was only to be shown."""
     view = await restore.plan(live, asked)
-    if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
-        raise RefusedError(f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.", "Look at it with --plan.")
-    _show(options, view)
-    if options.plan == "":
-        return None
-    if not (options.yes or options.plan):
-        if not is_terminal() or options.json:
-            raise RefusedError("Nothing was done: the plan was not confirmed.", f"Confirm it with --yes, or --plan {view.plan_hash[:16]}.")
-        if ask("Type yes to carry it out: ") != "yes":
-            raise RefusedError("Nothing was done.", "Run it again when you are sure.")
-    return await restore.begin(live, view)
-
-
-def _show(options: argparse.Namespace, view: PlanView) -> None:
-    body = view.plan
-    if options.json:
-        if options.plan == "":
-            shown = {name: body[name] for name in ("skipped", "notes", "bytes", "missing", "free", "launch", "steps")}
-            emit(
-                "restore-plan",
-                pod=options.pod,
-                run=view.run,
-                plan_hash=view.plan_hash,
-                expires=view.expires_t,
-                step=body["resume"],
-                **shown,
-            )
-        return
-    print(body["title"])
-    for number, step in enumerate(body["steps"], 1):
-        print(f"  {number}. {step['title']}\n       $ {step['command']}")
-    for line in restore.words(view):
-        print(f"  {line}")
-    print(f"  plan {view.plan_hash}")
+    if options.json and options.plan == "":
+        emit("restore-plan", **plans.told(options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"))
+    return await restore.begin(live, view) if plans.confirmed(options, view, restore.words(view)) else None
 
 
 def _next(options: argparse.Namespace, action: ActionView) -> str:
