@@ -1,6 +1,6 @@
 """How long until each known failure is named, and until training moves again, on practice pods; and the page with all of them.
 
-    python benchmarks/tries.py [--trainer prime-rl-2026-01|prime-rl] [ID ...]     run (all that can be tried, or these)
+    python benchmarks/tries.py [--trainer prime-rl-2026-01|prime-rl|verl] [ID ...] run (all that can be tried, or these)
     python benchmarks/tries.py --page                                            write docs/tries.md from the result file
 
 Each try is one `bs4-console playbook try ID --json` in a process of its own, one after the other, and replaces that try's older result in
@@ -93,7 +93,7 @@ def page(results: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", metavar="ID")
-    parser.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl"))
+    parser.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"))
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     if options.page:

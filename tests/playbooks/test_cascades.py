@@ -5,6 +5,9 @@ Each log is only as long as the story needs. `dmesg.log` counts in dates, the ot
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -80,11 +83,18 @@ STORIES = {
 }
 
 
+def write(directory: Path, logs: Mapping[str, str]) -> None:
+    """As if just after their last lines: those have no date, so whatever the hour of the test is must not decide on which day they are."""
+    written = time.mktime((2026, 11, 12, 10, 30, 0, 0, 0, -1))
+    for name, text in logs.items():
+        (directory / name).write_text(text)
+        os.utime(directory / name, (written, written))
+
+
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.replace(" ", "-"))
 def test_the_cause_is_named_alone(story: str, tmp_path: Path) -> None:
     cause, logs = STORIES[story]
-    for name, text in logs.items():
-        (tmp_path / name).write_text(text)
+    write(tmp_path, logs)
     assert [finding["id"] for finding in diagnose([tmp_path])["findings"]] == [cause]
 
 
@@ -92,6 +102,5 @@ def test_a_store_that_was_slow_long_before_explains_nothing(tmp_path: Path) -> N
     """What happened an hour before the disk was full is a story of its own."""
     _, logs = STORIES["a full disk ends the trainer, and the others wait for it in vain"]
     early = "09:11:20 WARNING Checkpoint step_10 did not become stable within 60 seconds\n09:12:00    INFO Waiting for checkpoint 10\n"
-    (tmp_path / "orchestrator.log").write_text(early + logs["orchestrator.log"])
-    (tmp_path / "trainer.log").write_text(logs["trainer.log"])
+    write(tmp_path, {"orchestrator.log": early + logs["orchestrator.log"], "trainer.log": logs["trainer.log"]})
     assert {"disk-full", "checkpoint-no-stable"} <= {finding["id"] for finding in diagnose([tmp_path])["findings"]}

@@ -53,6 +53,7 @@ class Verl:
         if spec.component not in ("rl", "sft"):
             raise NotApplicable(f"verl has no component {spec.component!r} of its own; choose rl or sft.")
         given = verl_settings.of_file(spec)
+        verl_settings.planned(spec)  # refused before the start and not passed over
         known = verl_settings.flat(spec)
         _refuse_mode(spec, known)
         if (whose := verl_settings.component_of(known)) not in (None, spec.component):
@@ -228,7 +229,8 @@ class Verl:
         return frozenset()
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
-        return verl_settings.integer(verl_settings.flat(spec), "trainer.total_training_steps")
+        known = verl_settings.flat(spec)
+        return verl_settings.integer(known, "trainer.total_training_steps") or verl_settings.integer(known, verl_settings.PLANNED)
 
     def good_end(self, events: Sequence[Event]) -> bool:
         """The final validation's line; it is written also where there is no validation (None)."""

@@ -2,7 +2,8 @@
 
 A launch from here takes a TOML file whose dotted keys are the overrides (`[trainer] save_freq = 20` is `trainer.save_freq=20`; a key that
 Hydra has to add is written with its plus: `"+override_config" = 1`). Words of the command line win over the file, later ones over earlier
-ones, as in Hydra. The table `[environment]` is none of Hydra's: its variables are those of the run.
+ones, as in Hydra. Two tables are none of Hydra's: the variables of `[environment]` are those of the run, and `[plan] steps` says how many
+steps were wanted, which verl itself does not know unless it is told to end there.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 _WORD = re.compile(r"(?P<prefix>\+{0,2}|~)(?P<key>[A-Za-z_][\w./@:-]{0,200}?)(?:=(?P<value>.*))?", re.DOTALL)
-#: The file's table of variables.
-_ENVIRONMENT = "environment"
+#: The file's tables that are no overrides.
+_ENVIRONMENT, _PLAN = "environment", "plan"
+#: How many steps were wanted, among the settings.
+PLANNED = "plan.steps"
 #: Where a checkout of verl lies, from the directory that a run is started in: there, or as a submodule.
 _CHECKOUTS = ("", "verl", "train/verl")
 #: The release that brought the file logger.
@@ -101,7 +104,7 @@ def _written(value: Any) -> str:
 
 def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
     """The file's settings, flat, keys as written (with their plus). BadConfig where it cannot be read, {} then when only `watching`."""
-    return _flat({key: value for key, value in _file(spec, watching=watching).items() if key != _ENVIRONMENT}, "")
+    return _flat({key: value for key, value in _file(spec, watching=watching).items() if key not in (_ENVIRONMENT, _PLAN)}, "")
 
 
 def variables(spec: LaunchSpec) -> dict[str, str]:
@@ -112,6 +115,17 @@ def variables(spec: LaunchSpec) -> dict[str, str]:
     place = next((path for name in _CHECKOUTS if _said(path := spec.cwd / name) is not None), spec.cwd)
     found = {} if place == spec.cwd else {"PYTHONPATH": str(place)}
     return {**found, **{str(name): str(value) for name, value in table.items()}}
+
+
+def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
+    """How many steps the file says were wanted. BadConfig for anything but a whole number above 0, None then when only `watching`."""
+    table = _file(spec, watching=watching).get(_PLAN, {})
+    steps = table.get("steps") if isinstance(table, Mapping) else table
+    if steps is None or (isinstance(steps, int) and not isinstance(steps, bool) and steps > 0):
+        return steps
+    if watching:
+        return None
+    raise BadConfig(f"[{_PLAN}] steps of {spec.config_path} is a whole number above 0; correct it.")
 
 
 def _file(spec: LaunchSpec, *, watching: bool) -> dict[str, Any]:
@@ -163,6 +177,8 @@ def adapter(known: Mapping[str, Any]) -> bool:
 def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
     """Every setting that is known of this run: the file's, then the spec's own words, then `words` (what was really started)."""
     found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
+    if (steps := planned(spec, watching=True)) is not None:
+        found[PLANNED] = steps
     for said in (spec.overrides, words):
         gone = {key for word in said if (key := _taken_away(word)) is not None}
         found = {**{key: value for key, value in found.items() if key not in gone}, **overrides(said)}

@@ -84,6 +84,25 @@ def test_the_command_is_hydras_words(tmp_path: Path) -> None:
     assert VERL.max_steps(spec(tmp_path)) == 40
 
 
+PLANNED = "[plan]\nsteps = 25\n[trainer]\nsave_freq = 5\n"
+
+
+def test_what_was_planned_is_known_here_and_not_told_to_hydra(tmp_path: Path) -> None:
+    start = spec(tmp_path, PLANNED)
+    assert [word for word in VERL.command(start) if word.startswith("plan") or word.endswith("=25")] == []
+    assert VERL.max_steps(start) == 25
+    assert (around.flat_settings(start) or {})["plan.steps"] == 25
+    assert VERL.max_steps(spec(tmp_path, PLANNED, "trainer.total_training_steps=40")) == 40
+
+
+@pytest.mark.parametrize("steps", ["0", "-3", "true", '"many"', "2.5"])
+def test_a_plan_that_is_no_number_is_refused_at_a_launch_and_harmless_to_who_watches(tmp_path: Path, steps: str) -> None:
+    start = spec(tmp_path, PLANNED.replace("25", steps))
+    with pytest.raises(BadConfig, match="whole number above 0"):
+        VERL.command(start)
+    assert VERL.max_steps(start) is None
+
+
 def test_a_resume_names_its_step_whatever_was_said(tmp_path: Path) -> None:
     words = VERL.command(spec(tmp_path, TOML, "trainer.resume_mode=auto", "trainer.save_freq=7", resume=20))
     assert [w for w in words if w.startswith("trainer.resume")] == [

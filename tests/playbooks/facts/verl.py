@@ -53,14 +53,14 @@ def disable() -> Facts:
 
 @positive("verl-overshoot")
 def beyond_the_plan() -> Facts:
-    return configured({"trainer.planned_steps": 200}, 240)
+    return configured({"plan.steps": 200}, 240)
 
 
 @negative("verl-overshoot")
 def within_the_plan() -> Facts:
-    return configured({"trainer.planned_steps": 200}, 100)
+    return configured({"plan.steps": 200}, 100)
 
 
 @negative("verl-overshoot")
 def a_longer_run_was_ordered() -> Facts:
-    return configured({"trainer.planned_steps": 200, "trainer.total_training_steps": 400}, 240)
+    return configured({"plan.steps": 200, "trainer.total_training_steps": 400}, 240)

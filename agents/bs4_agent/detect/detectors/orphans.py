@@ -82,7 +82,7 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Beyond the steps that were planned: verl counts epochs unless total_training_steps is set."""
-    planned = run.setting("trainer.planned_steps", "bs4.planned_steps")
+    planned = run.setting("plan.steps")
     step = run.trainer_side.last_step
     if run.spec.trainer != "verl" or planned is None or step is None or quiet(run) or step <= int(planned):
         return []

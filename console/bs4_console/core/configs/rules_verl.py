@@ -25,8 +25,8 @@ _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$")
 _TABLE = re.compile(r"^\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"^\s*([\w.+\"'-]+)\s*=")
 _WORD = re.compile(r"^(\+{0,2}|~)([A-Za-z_][\w.@/-]*)=(.*)$", re.DOTALL)
-#: The table of a TOML file that is none of verl's: what the environment of the run gets.
-_ENVIRONMENT = "environment"
+#: The tables of a TOML file that are none of verl's: what the environment of the run gets, and how many steps were wanted.
+_OURS = ("environment", "plan")
 _MODES = ("auto", "disable", "resume_path")
 #: Where verl itself stops guessing: a value that only the shell or hydra knows.
 UNKNOWN = object()
@@ -126,7 +126,7 @@ def _toml(text: str, launch: str) -> Job:
             job.values[name] = UNKNOWN if isinstance(value, str) and "${" in value else None if value == "None" else value
             job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
 
-    walk({key: value for key, value in tomllib.loads(text).items() if key != _ENVIRONMENT}, ())
+    walk({key: value for key, value in tomllib.loads(text).items() if key not in _OURS}, ())
     for word in _words(launch):
         if (match := _WORD.match(word)) is not None and match[1] != "~" and ("." in match[2] or match[2] in job.values):
             job.values[match[2]], job.prefixes[match[2]] = _scalar(_resolved(match[3], {})), match[1] or job.prefixes.get(match[2], "")

@@ -1,12 +1,15 @@
-"""verl's own ways to fail: a worker, a task runner or the driver is killed."""
+"""verl's own ways to fail: killed processes, a disk that Ray fills, words that it refuses, and steps beyond the plan."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import time
+from pathlib import Path
 
-from bs4_console.demo import faults
-from bs4_console.demo.person import recover, restore_and_recover, with_config
+from bs4_console.demo import disks, faults
+from bs4_console.demo.person import edit_config, recover, replace_in_config, restore_and_recover, with_config
 from bs4_console.demo.scenario import VERL, Scenario, nothing, train, train_longer
 from bs4_console.demo.stage import Stage
 
@@ -37,6 +40,32 @@ async def tear_newest(stage: Stage) -> None:
         os.utime(path, (time.time() - _LONG_AGO_S,) * 2)
 
 
+async def train_with_a_small_ray_disk(stage: Stage) -> None:
+    await asyncio.to_thread(disks.give_own_disk, stage, _rays(stage), 16)
+    await train(stage)
+
+
+async def fill_rays_disk(stage: Stage) -> None:
+    disks.fill_to(_rays(stage), 97)
+
+
+async def free_rays_disk(stage: Stage) -> None:
+    shutil.move(_rays(stage) / "somebody-elses.tar", stage.pod.project)
+    await recover(stage)
+
+
+def _rays(stage: Stage) -> Path:
+    return stage.pod.root / "tmp" / "ray"
+
+
+async def train_beyond_the_plan(stage: Stage) -> None:
+    """Epochs alone say how long it trains."""
+    replace_in_config(stage, "total_training_steps = 10000\n", "")
+    edit_config(stage, {"plan.steps": _PLANNED})
+    await train(stage, steps=_PLANNED - 2)
+
+
+_PLANNED = 6
 _LONG_AGO_S = 600
 ONLY = (VERL,)
 ALL = (
@@ -51,6 +80,19 @@ ALL = (
         nothing,
         with_config(lambda _: {"actor_rollout_ref.actor.optim.lr": 1e308}),
         repair=restore_and_recover,
+    ),
+    Scenario(
+        "verl-hydra-override", "verl-hydra-override", ONLY, nothing, with_config(lambda _: {"rollout.n": 4}), repair=restore_and_recover
+    ),
+    Scenario("verl-overshoot", "verl-overshoot", ONLY, train_beyond_the_plan, nothing, repair=restore_and_recover),
+    Scenario(
+        "ray-spill-disk-full",
+        "ray-spill-disk-full",
+        ONLY,
+        train_with_a_small_ray_disk,
+        fill_rays_disk,
+        repair=free_rays_disk,
+        needs=disks.needs_mounts,
     ),
     Scenario("ray-leftover-processes", "ray-leftover-processes", ONLY, train, kill_driver, repair=recover, detect_s=150.0),
 )

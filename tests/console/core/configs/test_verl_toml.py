@@ -85,5 +85,6 @@ def test_the_words_of_the_launch_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_variables_are_no_settings(tmp_path: Path) -> None:
-    text = '[environment]\nREWARD_ADAPTER = "x"\n[trainer]\ntotal_training_steps = 9\nsave_freq = 5\nmax_actor_ckpt_to_keep = 3\n'
+    text = '[environment]\nREWARD_ADAPTER = "x"\n[plan]\nsteps = 9\n'
+    text += "[trainer]\ntotal_training_steps = 9\nsave_freq = 5\nmax_actor_ckpt_to_keep = 3\n"
     assert found(tmp_path, text) == []

@@ -15,6 +15,8 @@ from pathlib import Path
 from .. import processes
 from . import actors
 
+#: As Ray's file system monitor: from this share on nothing is spilled any more, told every ten seconds.
+_FULL, _TOLD_EVERY_S = 0.95, 10.0
 _LEFT = "A worker died or was killed while executing a task by an unexpected system error."
 
 
@@ -31,17 +33,40 @@ def main(arguments: Sequence[str]) -> int:
         for end in pair:
             end.close()
     told: set[int] = set()
+    disk = _Disk(logs.parent)
     while runner.poll() is None:
         if _driver_gone(0.1):
             return _end([runner, *workers])
         for worker in [w for w in workers if w.poll() is not None and w.pid not in told]:
             told.add(worker.pid)
             sys.stderr.write(f"{_LEFT}\n")
+        disk.look()
     code = runner.returncode
     print(f"exit {code}", flush=True)
     while not _driver_gone(0.1):
         time.sleep(0.05)
     return _end(workers)
+
+
+class _Disk:
+    """The file system that the session lies on."""
+
+    def __init__(self, session: Path) -> None:
+        self._session = session
+        self._told = -_TOLD_EVERY_S
+
+    def look(self) -> None:
+        status = os.statvfs(self._session)
+        free = status.f_bavail / max(status.f_blocks, 1)
+        if free > 1 - _FULL or time.monotonic() - self._told < _TOLD_EVERY_S:
+            return
+        self._told = time.monotonic()
+        left, whole = (blocks * status.f_frsize / 2**30 for blocks in (status.f_bavail, status.f_blocks))
+        stamp = f"{time.strftime('%Y-%m-%d %H:%M:%S')},000 E {os.getpid()} {os.getpid()}"
+        sys.stderr.write(
+            f"[{stamp}] (raylet) file_system_monitor.cc:116: {self._session} is "
+            f"over 95% full, available space: {left:.4g} GB; capacity: {whole:.4g} GB. Object creation will fail if spilling is required.\n"
+        )
 
 
 def _driver_gone(seconds: float) -> bool:
