@@ -30,7 +30,7 @@ class LogDetail(Question[None]):
 
     DEFAULT_CSS = """
     LogDetail { align: center middle; }
-    LogDetail > Vertical { width: 94%; height: 90%; background: $surface; padding: 0 1; }
+    LogDetail > Vertical { width: 94%; height: 90%; border: round $accent; background: $surface; padding: 0 1; }
     LogDetail #head, LogDetail #keys { height: 1; }
     LogDetail VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
     """
