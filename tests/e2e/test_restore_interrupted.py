@@ -106,7 +106,9 @@ async def test_console_killed_agent_killed_and_link_cut(tmp_path: Path) -> None:
 
                 # The same command again finds it under way; its link is cut, and comes back.
                 second = console.start(*words)
-                await stage.until(lambda: len(journals.agents(pod.home)) == 2, 60, "the next agent")
+                said = asyncio.to_thread(second.stderr.readline)  # before, it would be its first connection that is cut
+                assert b"is under way" in await asyncio.wait_for(said, 90)
+                assert len(journals.agents(pod.home)) == 2
                 await link.pull_out()
                 assert complete(stage) == []
                 await link.plug_in()
