@@ -99,7 +99,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--b2", required=True, help="the `b2` command, from a virtual environment of its own")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--mib", type=int, default=512)
+    parser.add_argument("--mib", type=int, default=2048)
     options = parser.parse_args()
     rows: dict[str, list[dict[str, float]]] = {"ours": [], "b2": []}
     with tempfile.TemporaryDirectory(prefix="bs4-bench-") as directory:
