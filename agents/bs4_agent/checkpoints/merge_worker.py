@@ -59,6 +59,8 @@ def main(arguments: Sequence[str]) -> int:
 def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
     staging, source = Path(order["staging"]), Path(order["source"])
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (staging / OWNER).exists() and any(staging.iterdir()):
+        raise Busy(f"{staging} holds what no merge of ours has put there; move it aside, then merge again.")
     owner = os.open(staging / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

@@ -97,6 +97,19 @@ def test_a_target_that_appears_meanwhile_is_not_replaced(pod: MergePod) -> None:
     assert (prepared.staging / merge_worker.MODEL).is_dir()
 
 
+def test_what_a_stranger_put_where_a_merge_writes_is_left_as_it_is(pod: MergePod) -> None:
+    """A merge that fails removes its own half: never a directory that it did not make."""
+    pod.save(5)
+    plan = pod.plan(target="mine")
+    theirs = find(pod, target="mine").staging / "model" / "note"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("a person's")
+    end = pod.merge(plan)
+    assert end["event"] == "failed", end
+    assert "no merge of ours has put there" in end["detail"]
+    assert theirs.read_text() == "a person's"
+
+
 def test_a_merger_that_fails_leaves_nothing_and_its_words_are_told(pod: MergePod) -> None:
     actor = pod.save(5)
     plan = pod.plan()
