@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the line's, not the log's, limit.
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
+#: Seconds after which the pods are reached for, whether or not a first screen came to be painted.
+START_S = 1.0
 _NO_COLOUR = NoColor()
 
 
@@ -122,6 +124,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.fleet.on_change(self._changed)
         # The first screen comes before the pods: to be able to reach one takes as long as to paint (asyncssh's import, 0.18 s).
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
+        # A key typed ahead opens another screen, and what waits for the first one's paint then waits until somebody comes back to it.
+        self.set_timer(START_S, self.fleet.start)
         self.remote = remote()
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
         self.call_after_refresh(memory.settle)

@@ -67,6 +67,7 @@ class Ink:
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
         self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
+        self._colour = colour
         self._text = self._styles.get("text", Style())
         self.style = lru_cache(maxsize=512)(self._style)
 
@@ -85,6 +86,8 @@ class Ink:
         """One line of exactly `width` cells; what is too long is cut."""
         base = self.style(fill) if fill else None
         segments = [Segment(harmless(text), self.style(f"{role} {fill}" if fill else role)) for text, role in line if text]
+        if not self._colour:
+            segments = [part for segment in segments for part in _words_underlined(segment)]
         # Joined where the style is the same: each change of style is ten bytes on the wire.
         return Strip(segments).simplify().adjust_cell_length(width, base)
 
@@ -113,6 +116,18 @@ def _coloured(theme: Theme) -> dict[str, Style]:
         "mark": Style(color=accent, underline=True),
         "hit": Style(color=background, bgcolor=fixed.get("warn") or theme.warning),
     }
+
+
+def _words_underlined(segment: Segment) -> list[Segment]:
+    """The segment without the line under the blanks at its ends: a column's padding is no part of its word."""
+    text, style, _ = segment
+    if style is None or not style.underline or text == text.strip():
+        return [segment]
+    bare = style + Style(underline=False)
+    word = text.strip()
+    before = text[: len(text) - len(text.lstrip())]
+    parts = ((before, bare), (word, style), (text[len(before) + len(word) :], bare))
+    return [Segment(part, kind) for part, kind in parts if part]
 
 
 def harmless(text: str) -> str:

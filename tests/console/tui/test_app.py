@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from textual.color import Color
+from textual.screen import Screen
 
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
@@ -38,6 +39,22 @@ async def test_a_screen_where_nothing_happens_paints_nothing() -> None:
             app._dirty = True
             app.tick()
         assert painted == []
+
+
+async def test_keys_typed_ahead_do_not_keep_the_pods_from_being_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They open other screens before the first is painted: what was to come after its paint waited until somebody went back to it."""
+    app = open_app(*fixtures.everything())
+    started: list[bool] = []
+    monkeypatch.setattr(app.fleet, "start", lambda: started.append(True))
+    later = Screen._invoke_later
+
+    def of_screens_that_are_painted(screen: Screen[Any], callback: Any, sender: Any) -> None:
+        if callback.func is not app.fleet.start:
+            later(screen, callback, sender)
+
+    monkeypatch.setattr(Screen, "_invoke_later", of_screens_that_are_painted)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(started))
 
 
 async def test_only_the_row_that_changed_is_painted() -> None:

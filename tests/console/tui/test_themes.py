@@ -136,3 +136,10 @@ async def test_without_colour_the_chosen_entry_and_the_place_to_type_are_seen(ho
         field = app.screen.query_one(Input)
         cursors = [segment for segment in field.render_line(0) if segment.style is not None and segment.style.reverse]
         assert len(cursors) == 1
+
+
+def test_without_colour_the_padding_of_a_word_is_not_underlined() -> None:
+    ink = Ink(themes.NO_COLOUR, colour=False)
+    strip = ink.strip([(" link  ", "head"), ("12ms", ""), ("   ", "key")], 20)
+    assert strip.text == " link  12ms         "
+    assert "".join(part.text for part in strip if part.style and part.style.underline) == "link"
