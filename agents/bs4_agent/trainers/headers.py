@@ -39,12 +39,31 @@ _PYTHON = tuple(
         rf"{_STAMP}\t?(?P<level>{_NAMES}) {{1,6}}(?P<logger>[\w.]{{1,60}}):\d{{1,6}} -- (?P<text>.*)",
         rf"{_STAMP} \[(?P<level>{_NAMES})\] (?:(?P<logger>[\w.]{{1,120}}): )?(?P<text>.*)",
         rf"{_STAMP} (?P<level>{_NAMES}) {{1,6}}(?:(?P<logger>[a-z_][\w.]{{1,120}}): )?(?P<text>.*)",
+        # loguru, where nobody gave it a format
+        rf"{_STAMP} \| (?P<level>{_NAMES}|SUCCESS) {{1,8}}\| (?P<logger>[\w.]{{1,120}}):[\w<>.]{{1,80}}:\d{{1,6}} - (?P<text>.*)",
         rf"\[{_STAMP}\]\[(?P<logger>[\w.]{{1,120}})\]\[(?P<level>{_NAMES})\] - (?P<text>.*)",
     )
 )
 _BASIC = re.compile(rf"(?P<level>{_NAMES}):(?P<logger>[\w.]{{1,120}}):(?P<text>.*)", re.DOTALL)
+# What shows another program's output puts before each of its lines: docker logs --timestamps, containerd, the journal, docker compose and
+# srun --label. Nanoseconds are docker's alone; other dates belong to the program itself.
+_SHOWN = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] "
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d) "
+    r"|(?:[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d(?:\.\d{6})?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{6})?[+-]\d\d:?\d\d) "
+    r"[\w.-]{1,64} [\w.@/+-]{1,64}\[\d{1,10}\]: "
+    r"|[a-z][\w.-]{0,60}[-_]\d{1,3} {1,40}\| "
+    r"| {0,3}\d{1,4}: "
+)
 # torch's C++ lines: [E1118 03:14:07.447712782 ProcessGroupNCCL.cpp:683] text
 _C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d{1,6}\] ")
+
+
+def unwrapped(text: str) -> str:
+    """`text` without what a container engine, the journal or a scheduler puts before every line that it shows. Its time is dropped with it:
+    a line that has none of its own must go on looking like one."""
+    match = _SHOWN.match(text)
+    return text if match is None else text[match.end() :]
 
 
 def kernel(text: str) -> LogLine:

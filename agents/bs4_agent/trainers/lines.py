@@ -32,12 +32,16 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 _RANK = re.compile(r"\[(?:default|trainer|rank)(\d{1,5})\]:")
 # tqdm ends with no newline until it closes: what the same terminal gets next stands right behind the bar.
 _BAR = re.compile(r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *\S{1,32}/\S{1,32} \[[^\]\n]{1,120}\]")
+# The margin that Python draws beside the members of an exception group.
+_MARGIN = re.compile(r" {2,40}\| ")
 _LOGURU = re.compile(r"(\d\d:\d\d:\d\d) {1,4}(TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) (.*)", re.DOTALL)
 # At level debug every line, whatever its own level, ends with where it came from.
 _ORIGIN = re.compile(r" \[([\w.<>-]{1,80})::\d{1,6}\]$")
 _VLLM = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (\d\d:\d\d:\d\d) \[?([^\]:\s]{1,120}):\d{1,6}\] ?(.*)", re.DOTALL)
 # vLLM's and ray's: the process that the same terminal shows, and the one that shows it.
-_VLLM_PROCESS = re.compile(r"(?:\(\w{1,60} pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?){1,3}")
+_VLLM_PROCESS = re.compile(r"(?:\((?:[\w=]{1,60} ){0,3}pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) ?){1,3}")
+# Ray shows a line of many processes once and says so behind it.
+_REPEATED = re.compile(r" \[repeated \d{1,6}x across cluster\](?: \(Ray deduplicates logs.{0,300})?$")
 _UVICORN = re.compile(r"(TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,9}(.*)", re.DOTALL)
 _GLOG = re.compile(r"([IWEF])\d{4} (\d\d:\d\d:\d\d)\.\d{1,6} +\d{1,10} (\S{1,200}):\d{1,6}\] (.*)", re.DOTALL)
 _GLOG_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
@@ -63,9 +67,10 @@ def visible(raw: bytes) -> bytes:
 def parse(source: str, raw: bytes) -> LogLine:
     """One raw line (with or without its LF) of the log `source`. Never raises: bytes that are no UTF-8 become U+FFFD."""
     raw = visible(raw)
-    text, rank = _without_ranks(strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace")))
+    text = strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace"))
     if source == "kernel":
         return headers.kernel(text)
+    text, rank = _without_ranks(headers.unwrapped(text))
     if text.startswith("{") and (line := _json_line(raw, rank)) is not None:
         return line
     if (line := _loguru_line(text, rank)) is not None:
@@ -77,7 +82,9 @@ def parse(source: str, raw: bytes) -> LogLine:
     if (line := headers.other(text, rank)) is not None:
         return line
     clock, file = headers.c10d_clock(text)
-    return LogLine(text=text, clock=clock, rank=rank, logger=_module(file), continuation=_CONTINUATION.match(text) is not None)
+    margin = _MARGIN.match(text)
+    own = text if margin is None else text[margin.end() :]
+    return LogLine(text=own, clock=clock, rank=rank, logger=_module(file), continuation=_CONTINUATION.match(text) is not None)
 
 
 def _without_ranks(text: str) -> tuple[str, int | None]:
@@ -110,7 +117,7 @@ def _loguru_line(text: str, rank: int | None) -> LogLine | None:
 def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:
     """vLLM, uvicorn (in the inference log only: elsewhere `ERROR: ...` is anybody's print) and torch's C++ style."""
     process = _VLLM_PROCESS.match(text)
-    rest = text[process.end() :] if process else text
+    rest = _REPEATED.sub("", text[process.end() :]) if process else text
     if match := _VLLM.fullmatch(rest):
         level, clock, file, message = match.groups()
         return LogLine(text=message, level=level, clock=clock, rank=rank, logger=_module(file))

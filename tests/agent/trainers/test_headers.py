@@ -44,6 +44,7 @@ def test_a_kernel_line_without_its_prefixes(raw, timestamp):
         ),
         ("2026-11-20 21:25:48,123\tERROR worker.py:409 -- died", ("ERROR", "worker", "died", "21:25:48")),
         ("[2026-11-20 21:25:48,123][main][ERROR] - bad override", ("ERROR", "main", "bad override", "21:25:48")),
+        ("2026-11-20 21:25:48.123 | SUCCESS  | prime_rl.utils:<module>:57 - done", ("SUCCESS", "prime_rl.utils", "done", "21:25:48")),
         ("2026-11-20 21:25:48 [CRITICAL] b2sdk.raw: gone", ("CRITICAL", "b2sdk.raw", "gone", "21:25:48")),
         ("WARNING:root:low", ("WARNING", "root", "low", None)),
         (
@@ -69,3 +70,70 @@ def test_lines_of_torchs_own_part_keep_their_header_and_tell_their_time():
 def test_what_only_looks_like_one_is_left_alone(raw):
     line = parse("trainer", raw.encode())
     assert (line.text, line.level) == (raw, "")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "2026-05-12T10:12:13.123456789Z ",
+        "2026-05-12T10:12:13.123456789+02:00 ",
+        "2026-05-12T10:12:13.1234Z stderr F ",
+        "May 12 10:12:13 node7 python3[2201]: ",
+        "May 12 10:12:13.123456 node7 run@a.sh[2201]: ",
+        "2026-05-12T10:12:13+0000 node7 docker[1822]: ",
+        "trainer-1  | ",
+        "rl_trainer_1 | ",
+        "3: ",
+        " 12: ",
+    ],
+)
+def test_what_shows_a_program_is_taken_off_its_lines(shown):
+    for inner in (
+        "[rank3]: ValueError: no",
+        "10:12:13   ERROR Fatal error in train",
+        "(APIServer pid=7) INFO:     Shutting down",
+        "ValueError: no",
+    ):
+        for source in ("trainer", "inference"):
+            assert parse(source, (shown + inner).encode()) == parse(source, inner.encode())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "2026-05-12T10:12:13.123456Z  INFO vllm_router_rs: up",  # a program's own time
+        "2026-05-12T10:12:13.123456789Zero",
+        "error | ValueError: no",  # a table
+        "12:30 is late",
+        "12345: ValueError: no",
+        "May 12 10:12:13 node7 said: ValueError: no",
+    ],
+)
+def test_what_only_looks_like_a_wrapper_stays(raw):
+    assert parse("trainer", raw.encode()).text == raw
+
+
+def test_a_kernel_log_keeps_the_name_of_a_user_process():
+    """What a process says in the journal must not look like the kernel's."""
+    assert parse("kernel", b"May 12 10:12:13 node7 python3[2201]: NVRM: Xid (PCI:0000:41:00): 79").text.startswith("May 12")
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("    | ValueError: no", "ValueError: no"),
+        ('  |   File "train.py", line 3, in train', '  File "train.py", line 3, in train'),
+        ("  + Exception Group Traceback (most recent call last):", "  + Exception Group Traceback (most recent call last):"),
+        ("| ValueError: no |", "| ValueError: no |"),
+        ("(WorkerDict pid=12) ValueError: no [repeated 7x across cluster]", "ValueError: no"),
+        (
+            "(pid=12, ip=10.0.0.1) ValueError: no [repeated 7x across cluster] (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0)",
+            "ValueError: no",
+        ),
+        ("ValueError: no [repeated 7x across cluster]", "ValueError: no [repeated 7x across cluster]"),
+        ("(VllmWorker rank=1 pid=5120) ValueError: no", "ValueError: no"),
+        ("(VllmWorker TP1 PP0 pid=5120) ValueError: no", "ValueError: no"),
+    ],
+)
+def test_what_is_drawn_around_a_line_is_no_part_of_it(raw, text):
+    assert parse("inference", raw.encode()).text == text
