@@ -20,19 +20,21 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bs4_agent.clock import boot_id
 from bs4_agent.paths import Home
 from bs4_console.core.channel import Channel
+from bs4_console.core.errors import ConsoleError
 from bs4_console.core.fleet import Fleet
 from bs4_console.core.state import PodState
 from bs4_console.tui.app import ConsoleApp
@@ -77,16 +79,22 @@ class BenchSession:
         self.state.streams = ["log/bench/trainer"]
 
     async def run(self) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bs4_agent", "attach"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "BS4_HOME": str(self._home.root)},
-            limit=1 << 20,
-        )
-        self._channel.set_result(await Channel.open(AttachDuplex(process), "benchmark", "benchmark"))
-        self.state.link.state = "up"
-        await asyncio.Event().wait()
+        """Until cancelled. What ends it earlier, and what `attach` says, stands in the file that the benchmark looks at."""
+        with said_by(self._home, "attach").open("ab", buffering=0) as said:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "bs4_agent", "attach"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=said,
+                env={**os.environ, "BS4_HOME": str(self._home.root)},
+                limit=1 << 20,
+            )
+            try:
+                self._channel.set_result(await Channel.open(AttachDuplex(process), "benchmark", "benchmark"))
+                self.state.link.state = "up"
+                said.write(f"attach ended by itself with exit code {await process.wait()}\n".encode())
+            except ConsoleError as error:
+                said.write(f"{error}\n".encode())
 
     async def close(self) -> None:
         await (await self._channel).close()
@@ -107,32 +115,83 @@ async def screen(home: Home) -> None:
     await ConsoleApp(fleet).run_async()
 
 
+def said_by(home: Home, who: str) -> Path:
+    """Standard error of a helper of the benchmark, beside the home, which is removed after each program."""
+    return home.root.with_name(f"{who}.stderr")
+
+
+class Agent:
+    """The agent's process. Whoever waits for a screen asks `check`: a wait for something that cannot come is no measurement."""
+
+    def __init__(self, home: Home, process: subprocess.Popen[bytes]) -> None:
+        self._home, self._process = home, process
+
+    def check(self) -> None:
+        """SystemExit with exit code and last words, when it or the console's `attach` has ended."""
+        if (code := self._process.poll()) is not None:
+            raise SystemExit(f"the agent ended by itself with exit code {code}: {self._words('agent')}")
+        if words := self._words("attach"):
+            raise SystemExit(f"the console lost the agent: {words}")
+
+    def _words(self, who: str) -> str:
+        path = said_by(self._home, who)
+        return path.read_text(errors="replace")[-2000:].strip() if path.exists() else ""
+
+
 @contextlib.contextmanager
-def agent(home: Home, log: Path) -> Iterator[None]:
+def agent(home: Home, log: Path) -> Iterator[Agent]:
     home.create()
     (home.root / "bench.json").write_text(json.dumps({"logs": {"trainer": str(log)}}))
-    with subprocess.Popen([sys.executable, __file__, "--serve", str(home.root)], stdin=subprocess.PIPE) as process:
-        while not home.agent_record.exists():
-            if process.poll() is not None:
-                raise SystemExit("the agent did not start")
-            time.sleep(0.01)
+    said_by(home, "attach").unlink(missing_ok=True)
+    argv = [sys.executable, __file__, "--serve", str(home.root)]
+    with said_by(home, "agent").open("wb") as said, subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=said) as process:
+        running = Agent(home, process)
         try:
-            yield
+            while not home.agent_record.exists():
+                running.check()
+                time.sleep(0.01)
+            yield running
         finally:
             process.communicate()
+
+
+class ConsoleTerminal(Terminal):
+    """The console on the bench's log, watched together with its agent."""
+
+    def __init__(self, home: Home, running: Agent, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__([sys.executable, __file__, "--screen", str(home.root)], SIZE, environment)
+        self._agent = running
+
+    def until(self, holds: Callable[[str], object], seconds: float = PATIENCE_S) -> float | None:
+        def look(screen: str) -> object:
+            self._agent.check()
+            return holds(screen)
+
+        return super().until(look, seconds)
+
+    def open_run(self) -> None:
+        """From the fleet to the run; its name alone stands on the fleet too, and so does the word "logs"."""
+        self.wait("bench")
+        self.press("Enter")
+        if self.wait("bench › bench") is None:
+            self.give_up("the run")
+
+    def give_up(self, wanted: str) -> NoReturn:
+        shown = "\n".join(line.rstrip() for line in self.shown().splitlines() if line.strip())
+        raise SystemExit(f"{wanted} is not on the console's screen after {PATIENCE_S:.0f} s, which shows:\n{shown}")
 
 
 Times = dict[str, float | None]
 
 
-def console(home: Home, lines: int) -> Times:
+def console(home: Home, lines: int, running: Agent) -> Times:
     times: Times = {}
-    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)], SIZE)
+    terminal = ConsoleTerminal(home, running)
     try:
-        terminal.wait("bench")
-        terminal.press("Enter")
-        terminal.wait("logs")
+        terminal.open_run()
         times["end"] = terminal.enter(":logs trainer", rf"Step {lines - 1} ")
+        if times["end"] is None:
+            terminal.give_up("the end of the log")
         # The pod counts its lines once while somebody looks: a person needs longer than this to type a number.
         times["line, counted for the first time"] = terminal.enter(f":go {lines // 2}", rf"Step {lines // 2 - 1} ")
         for n in (lines // 10 * 9, lines // 10, lines // 3):
@@ -243,7 +302,7 @@ async def on_the_pod(home: Home) -> Times:
     return times
 
 
-def painted(home: Home, log: Path, seconds: float, **environment: str) -> dict[str, float]:
+def painted(home: Home, log: Path, seconds: float, running: Agent, **environment: str) -> dict[str, float]:
     """Bytes a second on the terminal while the end of a growing log is followed."""
     stop = threading.Event()
 
@@ -254,12 +313,10 @@ def painted(home: Home, log: Path, seconds: float, **environment: str) -> dict[s
                 handle.write("".join(map(line, range(n, n + 1000))).encode())
                 n += 1000
 
-    terminal = Terminal([sys.executable, __file__, "--screen", str(home.root)], SIZE, environment)
+    terminal = ConsoleTerminal(home, running, environment)
     writer = threading.Thread(target=grow)
     try:
-        terminal.wait("bench")
-        terminal.press("Enter")
-        terminal.wait("logs")
+        terminal.open_run()
         terminal.type(":logs trainer")
         terminal.press("Enter")
         terminal.wait("following")
@@ -271,8 +328,21 @@ def painted(home: Home, log: Path, seconds: float, **environment: str) -> dict[s
         return {"KiB/s": round((terminal.painted - painted_before) / 1024 / seconds, 1), "moved": float(moved)}
     finally:
         stop.set()
-        writer.join()
+        if writer.ident is not None:
+            writer.join()
         terminal.close()
+
+
+def with_agent(home: Home, log: Path, measure: Callable[[Agent], Times]) -> Callable[[], Times]:
+    """With a fresh agent each time: one that has the line index already would flatter the first jump."""
+
+    def measured() -> Times:
+        with agent(Home(home.root), log) as running:
+            times = measure(running)
+        shutil.rmtree(home.root)
+        return times
+
+    return measured
 
 
 def version(program: str) -> str:
@@ -306,7 +376,7 @@ ROWS = {
 
 
 def table(result: dict[str, Any]) -> str:
-    """For docs/logs.md. A program that is not installed here says so; "–": it has no such thing, or it was not measured."""
+    """For docs/logs.md. A program that is not installed here says so; "–": it has no such thing, or was not asked."""
     seconds: dict[str, Times] = result["seconds"]
     missing = [name for name, said in result.get("others", {}).items() if said == "not installed"]
     names = [*sorted(seconds, key=lambda name: name != "bs4-console"), *missing]
@@ -314,8 +384,10 @@ def table(result: dict[str, Any]) -> str:
     for row, title in ROWS.items():
         cells = []
         for name in names:
-            value = seconds.get(name, {}).get(row)
-            cells.append("not installed" if name in missing else f"{value:.3g} s" if value is not None else "–")
+            asked = seconds.get(name, {})
+            value = asked.get(row)
+            never = f"not in {PATIENCE_S:.0f} s" if row in asked else "–"
+            cells.append("not installed" if name in missing else f"{value:.3g} s" if value is not None else never)
         rows.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -336,6 +408,8 @@ def main() -> None:
     if options.screen:
         asyncio.run(screen(Home(options.screen)))
         return
+    # Ended from outside it still closes its terminals and ends its agent.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     parts = options.only.split(",") if options.only else ["pod", "console", "others", "painted"]
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as directory:
         home, log = Home(Path(directory) / "home"), Path(directory) / "trainer.log"
@@ -349,9 +423,9 @@ def main() -> None:
         }
         programs: dict[str, Callable[[], Times]] = {"grep -c -F": lambda: dict(grep(log))}
         if "pod" in parts:
-            programs["agent, without a screen"] = lambda: asyncio.run(on_the_pod(home))
+            programs["agent, without a screen"] = with_agent(home, log, lambda _: asyncio.run(on_the_pod(home)))
         if "console" in parts:
-            programs["bs4-console"] = lambda: console(home, options.lines)
+            programs["bs4-console"] = with_agent(home, log, lambda running: console(home, options.lines, running))
         if "others" in parts:
             others: dict[str, tuple[str, Callable[[], Times]]] = {
                 "less": (shutil.which("less") or "", lambda: less(log, options.lines)),
@@ -363,16 +437,13 @@ def main() -> None:
         rounds: dict[str, list[Times]] = {name: [] for name in programs}
         for _ in range(options.rounds):
             for name, program in programs.items():
-                # A fresh agent each time: one that has the line index already would flatter the first jump.
-                with agent(Home(home.root), log) if name.startswith(("bs4", "agent")) else contextlib.nullcontext():
-                    rounds[name].append(program())
-                shutil.rmtree(home.root, ignore_errors=True)
+                rounds[name].append(program())
         result["seconds"] = {name: medians(times) for name, times in rounds.items()}
         if "painted" in parts:
-            with agent(Home(home.root), log):
+            with agent(Home(home.root), log) as running:
                 result["painted"] = {
-                    "remote": painted(home, log, 10.0, SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22"),
-                    "local": painted(home, log, 10.0),
+                    "remote": painted(home, log, 10.0, running, SSH_CONNECTION="192.0.2.1 1 192.0.2.2 22"),
+                    "local": painted(home, log, 10.0, running),
                 }
     text = json.dumps(result, indent=2)
     print(text)

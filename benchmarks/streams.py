@@ -132,8 +132,14 @@ def serve(home: Home) -> None:
     server = Server(home.socket("bench"), streams, lambda action, who: {}, lambda: {"agent": "bench"})
     server.bind()
     write_record(home, server.path, Build("0.0.0", 0, "bench"))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    sys.stdin.read()
+
+    def until_told() -> None:
+        sys.stdin.read()
+        server.stop()
+
+    # What goes wrong in the server ends the process, with its traceback and exit code.
+    threading.Thread(target=until_told, daemon=True).start()
+    server.serve_forever()
 
 
 class Pod:

@@ -81,7 +81,7 @@ def ours(home: Home, spec: LaunchSpec, prefix: str, realm: str) -> dict[str, flo
         "run": "demo", "to": f"b2://{BUCKET}/{prefix}", "home": str(home.root), "spec": spec_as_dict(spec), "attempt": 1, "resumed": None,
         "wandb": {}, "steps": [10], "point": True, "weights": False, "rate": None, "keep_remote": None, "milestones": 0, "others": {},
     }  # fmt: skip
-    argv = command(home, "bs4_agent.checkpoints.remote.worker")
+    argv = ["ionice", "-c", "2", "-n", "7", *command(home, "bs4_agent.checkpoints.remote.worker")]  # as the agent does
     return measured(argv, {"BS4_B2_REALM": realm}, json.dumps(job).encode() + b"\n")
 
 

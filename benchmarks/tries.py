@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console.core.playbooks import lint
-from bs4_console.demo.tries import TRIES
+from bs4_console.demo.tries import TRIES, UNTRIED
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "tries.json"
@@ -61,7 +61,7 @@ def record(report: dict[str, Any]) -> None:
 
 
 def page(results: dict[str, Any]) -> str:
-    """docs/tries.md: one line a try, made from the result file alone."""
+    """docs/tries.md: one line a try, made from the result file, and why verl's other failures have none."""
     titles = {p["id"]: p["title"] for p in lint()[0]}
     tries = results["tries"]
     good = [t for t in tries if t.get("recovered")]
@@ -87,6 +87,8 @@ def page(results: dict[str, Any]) -> str:
         else:
             named = f"{t['detected_s']:.1f} s" if "detected_s" in t else "not"
             lines.append(f"{head} {named} | {t.get('fixed_by', '')} | not: {t.get('error', 'no new step')} | {t.get('data_lost', '')} |")
+    lines += ["", "These failures of verl's own cannot be practised on a pod without GPUs:", ""]
+    lines += [f"* {name} ({titles.get(name, '')}): {why}" for name, why in sorted(UNTRIED.items())]
     return "\n".join(lines) + "\n"
 
 

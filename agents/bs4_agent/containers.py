@@ -67,6 +67,20 @@ def pids(pid: int) -> tuple[int, ...]:
         return ()
 
 
+def first_of(pid: int) -> int:
+    """Our pid of the first process of the container that a process descends from in there; 0 for one that lives on the host, and for what
+    was started into a container from outside (`docker exec`)."""
+    while len(inner := pids(pid)) > 1:
+        if inner[-1] == 1:
+            return pid
+        try:
+            stat_line = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return 0
+        pid = int(stat_line.rpartition(")")[2].split()[1])
+    return 0
+
+
 def name_in(cgroup: str) -> str:
     """The Docker container of a process, from the text of /proc/PID/cgroup, as `docker exec` takes it; "" where it names none."""
     match = _DOCKER.search(cgroup)
@@ -120,6 +134,14 @@ class View:
     def inside(self, path: str | Path) -> Path | None:
         """What the process calls our `path`; None where nothing of that is mounted there."""
         return self._other_side(str(path), self._here, "", self._inside, self._root)
+
+    def has(self, path: str | Path) -> bool:
+        """Whether the process sees a file or directory of that name, on a disk of ours or of its container alone."""
+        return _stat(self._root + _resolved(str(path), self._root)) is not None
+
+    def raw(self, path: str | Path) -> Path:
+        """What the process calls `path`, by the kernel's own name: for a look at a place that no directory of ours shows."""
+        return Path(self._root + _resolved(str(path), self._root))
 
     def words_here(self, words: Iterable[str]) -> list[str]:
         """Command line words with every absolute path that can be seen on this side as it is called here."""

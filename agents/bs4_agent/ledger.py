@@ -23,7 +23,7 @@ ACTION_ENDS = frozenset({"done", "failed", "plan-changed", "busy", "interrupted"
 @dataclass
 class AttemptView:
     """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are the launcher's; `overrides` the further
-    arguments that it was started with."""
+    arguments that it was started with; `container` the one that it ran in, "" for the pod itself."""
 
     number: int
     started_t: float
@@ -35,6 +35,7 @@ class AttemptView:
     ended_t: float | None = None
     detail: str = ""
     overrides: list[str] = field(default_factory=list)
+    container: str = ""
 
 
 @dataclass
@@ -229,6 +230,7 @@ class Ledger:
         if event == "attempt-started" and number is not None:
             started = AttemptView(number, float(record.get("started_t") or record["t"]), record.get("resume"))
             started.overrides = [str(word) for word in record.get("overrides") or ()]
+            started.container = str(record.get("container") or "")
             run.attempts[number] = started
         elif event == "tracked" and number is not None:
             run.tracked, run.tracked_attempt = [dict(entry) for entry in record.get("runs") or ()], number

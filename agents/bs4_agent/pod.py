@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 #: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
 SHARED_PASS_S = 3.5
+#: A run's end may be known before its last lines are, which may show its step: a new log is found, and a line without its end is taken,
+#: within about a second each.
+LAST_LINES_S = 2.5
 _PARTS = ("launcher", "trainer", "rank", "orchestrator", "inference", "engine", "worker", "router", "env-server")
 
 
@@ -400,6 +403,7 @@ class Pod:
         deadline = time.monotonic() + launch_plan.FIRST_STEP_S
         pause = threading.Event()
         said = ""
+        ended_m: float | None = None
         while time.monotonic() < deadline:
             facts = self.run_facts(run)
             if facts.attempt != attempt:
@@ -415,6 +419,11 @@ class Pod:
             if facts.state in ("ended", "lost"):
                 if awaited == "eval" and facts.good_end:
                     return None
+                ended_m = ended_m or time.monotonic()
+                if time.monotonic() - ended_m < LAST_LINES_S:
+                    self.follower.poll()
+                    pause.wait(0.25)
+                    continue
                 end = self.runs.get(run).attempt
                 detail = end.end.detail if end is not None and end.end is not None else "its end is not known"
                 source = facts.layout.own_log if facts.spec.component in ("rl", "sft") else facts.spec.component
@@ -441,6 +450,9 @@ class Pod:
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
             asked = pid is not None and pid in (candidate.root.pid, candidate.inner)  # a container's own log calls it by the latter
+            if pid is None and adopt.too_early(self.runs, candidate):
+                self._searched = set()  # looked at again with the next pass, although no process will have changed
+                continue
             run = adopt.adopt(self.runs, candidate, name) if asked or (pid is None and not candidate.problem) else None
             found.append(
                 {

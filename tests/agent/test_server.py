@@ -57,7 +57,7 @@ class Agent:
 
     def stop(self) -> None:
         self.server.stop()
-        self.thread.join(5)
+        self.thread.join(30)
         assert not self.thread.is_alive()
         self.streams.close()
 
@@ -67,8 +67,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     agent = Agent(tmp_path)
     yield agent
     agent.stop()
-    leftover = [t.name for t in threading.enumerate() if t.name in ("console", "log-poller")]
-    assert leftover == []
+    until(lambda: not [t.name for t in threading.enumerate() if t.name in ("console", "log-poller")], "the end of its threads")
 
 
 def test_handshake(agent: Agent) -> None:
@@ -102,7 +101,7 @@ def test_reading_and_waiting(agent: Agent) -> None:
     threading.Timer(0.2, lambda: agent.telemetry.append({"t": 2})).start()
     began = time.monotonic()
     assert client.read("telemetry", "1:14", wait=10).payload == b'{"t":2}\n'
-    assert 0.1 < time.monotonic() - began < 2
+    assert 0.1 < time.monotonic() - began < 9, "it came with the record, not at the end of the wait"
     empty = client.read("telemetry", "1:22", wait=0.1)
     assert (empty.payload, empty.header["next"]) == (b"", "1:22")
 
@@ -249,7 +248,7 @@ def test_a_client_that_reads_nothing_stops_nobody(agent: Agent) -> None:
     began = time.monotonic()
     for _ in range(20):
         assert client.read("log/r/t", "1:100", limit=1000).payload
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert threading.active_count() - threads < 5
 
 
@@ -310,7 +309,7 @@ def test_stop_ends_waiting_clients_and_removes_the_socket(tmp_path: Path) -> Non
     time.sleep(0.05)
     began = time.monotonic()
     agent.stop()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 25, "it does not wait for the 30 s of the reader"
     assert not agent.server.path.exists()
     with pytest.raises(ConnectionResetError):
         while True:

@@ -27,7 +27,7 @@ def at(event: str, step: int | None = None) -> Moment:
     return is_it
 
 
-async def kill_agent_at(stage: Stage, key: Callable[[], str | None], moment: Moment, timeout: float = 60.0) -> tuple[int, float]:
+async def kill_agent_at(stage: Stage, key: Callable[[], str | None], moment: Moment, timeout: float = 120.0) -> tuple[int, float]:
     """SIGKILL for the agent as soon as `moment` is on disk. (its pid, the wall time)."""
     victim = tree.look(int(stage.session.state.hello["pid"]))
     assert victim is not None, "the agent that greeted is gone"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 import b2sdk
 
@@ -12,6 +15,7 @@ from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.paths import Home
+from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
@@ -55,12 +59,12 @@ def spec_of(pod: PracticePod, trainer: str) -> LaunchSpec:
     return LaunchSpec("demo", trainer, Path("configs/rl.toml"), pod.project, pod.output_dir)
 
 
-async def train(stage: Stage) -> None:
-    """A run with W&B ids and a checkpoint every second step, launched as a person would."""
+async def train(stage: Stage, **more: Any) -> None:
+    """A run with W&B ids and a checkpoint every second step, launched as a person would, with `more` of what is asked."""
     edit_config(
         stage, {"ckpt.interval": 2} | ({"wandb.project": "practice", "wandb.offline": True} if stage.trainer == "prime-rl-2026-01" else {})
     )
-    asked = launch.Asked("demo", stage.trainer, "configs/rl.toml")
+    asked = launch.Asked("demo", stage.trainer, "configs/rl.toml", **more)
     await launch.start(stage.session, await launch.plan(stage.session, asked))
 
 
@@ -68,10 +72,11 @@ async def save(stage: Stage, store: B2Store, wandb: dict[str, str]) -> int:
     """The newest complete step goes to the store; its number."""
     spec = spec_of(stage.pod, stage.trainer)
     trainer = registry.get(stage.trainer)
-    await stage.until(lambda: newest_resumable(trainer.checkpoints(spec)), 120, "a complete checkpoint")
+    await stage.until(lambda: newest_resumable(trainer.checkpoints(spec)), 240, "a complete checkpoint")
     newest = newest_resumable(trainer.checkpoints(spec))
     assert newest is not None
-    await asyncio.to_thread(put_step, store, PLACE, spec, newest.step, wandb=wandb)
+    started = dataclasses.replace(spec_from_dict(json.loads(tracked(stage.pod))["launch"]), resume=None)
+    await asyncio.to_thread(put_step, store, PLACE, started, newest.step, wandb=wandb, recorded=True)
     return newest.step
 
 

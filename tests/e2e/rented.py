@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import tempfile
@@ -32,8 +33,10 @@ from tests.e2e import journals
 STORE = "b2://practice-bucket/saved"
 #: Steps between two checkpoints of the practice config.
 INTERVAL = 5
-#: What the run is started with beside its config.
-ARGUMENTS = ("--max-steps", "9000")
+#: What the run is started with beside its config: options, one of which names a file, and a variable.
+PART, RATE = "configs/parts/trainer.toml", "7.00e-06"
+ARGUMENTS = ("--max-steps", "9000", "--trainer", "@", PART)
+WORD = {"PRACTICE_WORD": "kept on every machine"}
 
 RECOVER = """
 [runs.demo]
@@ -90,15 +93,19 @@ class Rig:
             inventory.write(f'provider = "vast"\ninstance = "{self.first.id}"\n')
 
     def train(self) -> None:
-        words = ["configs/rl.toml", "--pod", "alpha", "--run", "demo", "--trainer", self.trainer, "--yes", "--", *ARGUMENTS]
-        done = self.console("launch", *words, timeout=120)
+        part = self.pod.project / PART
+        part.parent.mkdir()
+        part.write_text(f"[optim]\nlr = {RATE}\n")
+        env = [word for name, value in WORD.items() for word in ("--env", f"{name}={value}")]
+        words = ["configs/rl.toml", "--pod", "alpha", "--run", "demo", "--trainer", self.trainer, *env, "--yes", "--", *ARGUMENTS]
+        done = self.console("launch", *words, timeout=280)
         assert done.code == 0, done
 
     def sync(self, *words: str) -> None:
         """Order it as a person does. The key is what `pods setup --credentials` leaves."""
         key = self.server.key("listBuckets", "listFiles", "readFiles", "writeFiles")
         credentials.store("b2", {"key_id": key.id, "key": key.secret}, Home(self.pod.home / ".bs4"))
-        done = self.console("checkpoints", "sync", "--pod", "alpha", "--run", "demo", "--to", STORE, *words, timeout=120)
+        done = self.console("checkpoints", "sync", "--pod", "alpha", "--run", "demo", "--to", STORE, *words, timeout=280)
         assert done.code == 0, done
 
     def recover(self, *words: str, timeout: float = 550.0) -> Result:
@@ -131,10 +138,16 @@ class Rig:
 
     def stand_still(self) -> int:
         """The trainer computes and computes: it is in the middle of a step, whatever the load. The last step that it has done."""
-        until(lambda: self.steps(self.pod)[-1] > 2 * INTERVAL and self.steps(self.pod)[-1] % INTERVAL == 2, 120, "two steps behind a set")
-        for rank in faults.find(self.pod, "rank"):
-            assert faults.pause(rank)
-        return self.steps(self.pod)[-1]
+        while True:
+            until(lambda: (last := self.steps(self.pod)[-1]) > 2 * INTERVAL and last % INTERVAL == 2, 180, "two steps behind a set")
+            ranks = faults.find(self.pod, "rank")
+            for rank in ranks:
+                assert faults.pause(rank)
+            reached = self.steps(self.pod)[-1]
+            if reached % INTERVAL in (2, 3):
+                return reached
+            for rank in ranks:  # it was looked at too late: another set is about to be made
+                assert faults.resume(rank)
 
     def destroy(self) -> None:
         """No signal, no word: everything that ran there ends at once, nothing on its disk comes back, and the provider says so."""
@@ -183,6 +196,18 @@ def launched(pod: PracticePod, attempt: int = 1) -> dict[str, Any]:
     """What an attempt was started with."""
     spec: dict[str, Any] = json.loads((pod.home / ".bs4" / "runs" / "demo" / "attempts" / str(attempt) / "spec.json").read_text())
     return dict(spec["launch"])
+
+
+def environment(pod: PracticePod, attempt: int = 1) -> dict[str, str]:
+    """What its processes were given beside the pod's own environment, by what was handed to its shim."""
+    spec = json.loads((pod.home / ".bs4" / "runs" / "demo" / "attempts" / str(attempt) / "spec.json").read_text())
+    return dict(spec["env"])
+
+
+def rates(pod: PracticePod) -> set[str]:
+    """The learning rates that the trainer itself says in its log."""
+    logs = [path for path in pod.output_dir.rglob("*") if path.is_file() and path.suffix in (".log", ".stdout")]
+    return {rate for path in logs for rate in re.findall(r"LR:? (\d\.\d\de-\d\d)", path.read_text(errors="replace"))}
 
 
 def given(pod: PracticePod) -> dict[str, str]:

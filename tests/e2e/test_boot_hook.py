@@ -71,7 +71,7 @@ def attempts(pod: practice.PracticePod) -> list[str]:
     return sorted(path.parent.name for path in (pod.home / ".bs4/runs/demo/attempts").glob("*/shim.json"))
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None:
     trainer = "prime-rl"
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory, B2Server(Path(directory) / "b2") as server:
@@ -81,7 +81,7 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
         try:
             async with machine.session(pod) as stage:
                 await lost_pods.train(stage)
-                await stage.until(lambda: max((s for _, s in stage.steps()), default=0) >= 5, 120, "step 5")
+                await stage.until(lambda: max((s for _, s in stage.steps()), default=0) >= 5, 240, "step 5")
                 seen = await hook(pod, machine.root)
                 assert "There is no boot hook" in boot_hook.verdict(seen)[0]
                 line = boot_hook.text("vast", seen)
@@ -95,7 +95,7 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
             pod = await machine.power_on()
             assert (await pod.run(["sh", "-c", line])).exit_status == 0
             async with machine.session(pod) as stage:
-                incident = await stage.incident(PLAYBOOK, 60)
+                incident = await stage.incident(PLAYBOOK, 120)
                 assert "SIGTERM" in str(incident.evidence)
                 assert attempts(pod) == ["1"], "observe starts nothing"
                 assert (await hook(pod, machine.root)).worked
@@ -103,7 +103,7 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
                 await launch.start(stage.session, await launch.plan(stage.session, asked))
                 lost_pods.give_key(pod, server, write=True, library=True)
                 await stage.must("sync", run="demo", to=lost_pods.URL)
-                await stage.until(lambda: (view := stage.ledger.syncs.get("demo")) and view.pointer, 120, "a synced checkpoint")
+                await stage.until(lambda: (view := stage.ledger.syncs.get("demo")) and view.pointer, 240, "a synced checkpoint")
                 await stage.must("mode", run="demo", playbook=PLAYBOOK, mode="auto")
             # Outbid: no signal, no word; and the volume with the checkpoints does not come back.
             await cut_power(pod)
@@ -113,11 +113,15 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
             pod = await machine.power_on()
             assert (await pod.run(["sh", "-c", line])).exit_status == 0
             async with machine.session(pod) as stage:
-                await stage.until(lambda: [s for _, s in stage.steps() if s > reached + 1], 180, "steps after the restore")
+                await stage.until(lambda: [s for _, s in stage.steps() if s > reached + 1], 300, "steps after the restore")
                 assert attempts(pod) == ["1", "2", "3"]
                 assert min(s for _, s in stage.steps()) in (reached, reached + 1)
-                action = next(a for a in stage.ledger.actions.values() if a.playbook == PLAYBOOK and a.kind == "playbook")
-                await stage.until(lambda: action.ended, 60, "the verdict")
+                action = await stage.until(
+                    lambda: next((a for a in stage.ledger.actions.values() if a.playbook == PLAYBOOK and a.kind == "playbook"), None),
+                    60,
+                    "the action that did it",
+                )
+                await stage.until(lambda: action.ended, 180, "the verdict")
                 assert (action.state, action.who) == ("done", "mode auto"), action.detail
         finally:
             await pod.stop()

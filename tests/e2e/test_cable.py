@@ -34,7 +34,7 @@ def attempts(stage: Stage) -> list[str]:
     return sorted(path.name for path in found if (path / "shim.json").exists())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not bare.usable(), reason="a bare practice pod is set up from a git repository, and there is no git")
 async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -> None:
     async with staged(TRAINER, bare=True) as stage, cable(stage.pod.host, stage.pod.port) as link:
@@ -49,17 +49,17 @@ async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -
         first = console.start(*words, "--yes")
         await reached(stage, "Install the training environment")
         (key,) = begun(pod.home)
-        await stage.until(lambda: jobs(pod.home)[-1][:2] == ["uv", "sync"], 60, "uv at work")
+        await stage.until(lambda: jobs(pod.home)[-1][:2] == ["uv", "sync"], 120, "uv at work")
         await link.pull_out()
-        blind = await asyncio.to_thread(console, *words, "--yes", timeout=120)
+        blind = await asyncio.to_thread(console, *words, "--yes", timeout=280)
         assert (blind.code, blind.out) == (3, ""), blind
         assert (begun(pod.home), len(jobs(pod.home))) == ([key], 6)
         (tmp_path / "sync").unlink()
-        await stage.until(lambda: ended(pod.home, key) == ["done"], 120, "the end of the set-up, which nobody sees")
+        await stage.until(lambda: ended(pod.home, key) == ["done"], 240, "the end of the set-up, which nobody sees")
 
         # Back again: the console that was cut off sees the end, and one more has nothing to do.
         await link.plug_in()
-        out, err = await asyncio.to_thread(first.communicate, None, 120)
+        out, err = await asyncio.to_thread(first.communicate, None, 280)
         assert first.returncode == 0, (out, err)
         again = await asyncio.to_thread(console, *words, "--yes", "--json")
         assert {step["state"] for step in again.lines[-1]["steps"]} == {"skipped"}
@@ -69,14 +69,14 @@ async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -
         # The same for a launch, as soon as it is accepted.
         launch = ["launch", "configs/rl.toml", "--pod", pod.name, "--run", "demo", "--trainer", TRAINER, "--yes", "--no-preflight"]
         starting = console.start(*launch)
-        await stage.until(lambda: launches(pod.home), 120, "the launch")
+        await stage.until(lambda: launches(pod.home), 240, "the launch")
         await link.pull_out()
         (key,) = launches(pod.home)
-        await stage.until(lambda: ended(pod.home, key) == ["done"], 120, "the first step, which nobody sees")
+        await stage.until(lambda: ended(pod.home, key) == ["done"], 240, "the first step, which nobody sees")
         await link.plug_in()
-        out, err = await asyncio.to_thread(starting.communicate, None, 120)
+        out, err = await asyncio.to_thread(starting.communicate, None, 280)
         assert starting.returncode == 0, (out, err)
-        repeated = await asyncio.to_thread(console, *launch, timeout=120)
+        repeated = await asyncio.to_thread(console, *launch, timeout=280)
         assert repeated.code == 0, repeated
         assert "nothing was started" in repeated.out
         assert (attempts(stage), launches(pod.home)) == (["1"], [key])

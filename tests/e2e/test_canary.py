@@ -62,7 +62,7 @@ def test_the_lookout_finds_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not bare.usable(), reason="a bare practice pod is set up from a git repository, and there is no git")
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_no_canary_leaves_its_file(trainer: str, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_no_canary_leaves_its_file(trainer: str, tmp_path: Path) -> None:
     heard: list[bytes] = []
 
     async def command(*words: str, code: int = 0, stdin: bytes | None = None) -> str:
-        result = await asyncio.to_thread(console, *words, stdin=stdin, timeout=120.0)
+        result = await asyncio.to_thread(console, *words, stdin=stdin, timeout=280.0)
         heard.append(f"{words} {result.out} {result.err}".encode())
         assert result.code == code, result
         return result.out
@@ -176,8 +176,8 @@ async def _screens(stage: Stage, tmp_path: Path) -> str:
     app = ConsoleApp(Fleet([session]))
     shots = []
     async with app.run_test(size=(200, 60)) as pilot:
-        async with asyncio.timeout(60):
-            await session.synced(60)
+        async with asyncio.timeout(120):
+            await session.synced(120)
         for keys in ([], [":journal"], [":messages"]):
             await drive(pilot, [], keys)
             shots.append(html.unescape(app.export_screenshot()).replace("\u00a0", " "))

@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 async def fetched(stage: Stage, file: Path) -> None:
     """The report once it knows the incident that names the crash."""
-    await stage.incident("orchestrator-fatal", 90)
+    await stage.incident("orchestrator-fatal", 180)
     opened = max(i.opened_t for i in stage.ledger.open_incidents())
 
-    await stage.until(lambda: any(r["t"] > opened for r in stage.ledger.reports.values()), 90, "a report that knows the incident")
+    await stage.until(lambda: any(r["t"] > opened for r in stage.ledger.reports.values()), 180, "a report that knows the incident")
     await stage.session.streams()
     newest = next(one for one in reports.listed(stage.session) if one.t > opened)
     await reports.fetch(stage.session, newest, file)

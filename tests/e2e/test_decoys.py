@@ -68,7 +68,7 @@ def check_untouched(stage: Stage, cast: Cast, run: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_decoys_survive_a_stop_unseen(trainer: str) -> None:
     async with staged(trainer) as stage:
@@ -76,8 +76,9 @@ async def test_decoys_survive_a_stop_unseen(trainer: str) -> None:
         cast = await disguised(stage)
         own = {p.pid for p in stage.pod.processes()} - cast.pids
         seen = len(stage.session.state.telemetry)
-        await stage.until(lambda: len(stage.session.state.telemetry) >= seen + 8, 30, "eight more samples")
-        assert {p.pid for p in cast.originals.values()} <= shown(stage, "demo") <= own
+        await stage.until(lambda: len(stage.session.state.telemetry) >= seen + 8, 120, "eight more samples")
+        await stage.until(lambda: {p.pid for p in cast.originals.values()} <= shown(stage, "demo"), 60, "the run's own in a sample")
+        assert shown(stage, "demo") <= own
         await stage.must("stop", run="demo")
         assert not any(tree.alive(original) for original in cast.originals.values())
         check_untouched(stage, cast, "demo")
@@ -90,12 +91,12 @@ async def stop_the_engine(stage: Stage, cast: Cast) -> None:
 
 async def orphan_the_engine(stage: Stage, cast: Cast) -> None:
     faults.kill(cast.originals["inference"])
-    await stage.until(lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the first run")
+    await stage.until(lambda: stage.session.state.runs["demo"].word == "failed", 180, "the end of the first run")
     await stage.launch("second", output_dir="outputs-second", wait=False)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("failure", "trainer", "injection"),
     [("vllm-silent-death", "prime-rl-2026-01", stop_the_engine), ("stale-gpu-process", "prime-rl", orphan_the_engine)],
@@ -106,7 +107,7 @@ async def test_decoys_survive_a_recovery_unseen(failure: str, trainer: str, inje
         # Not of the launcher: what looks like a launcher in the run's own directory is taken for a second run there, and rightly so.
         cast = await disguised(stage, LOOKS[1:])
         await injection(stage, cast)
-        plan = await stage.plan(await stage.incident(failure, 120))
+        plan = await stage.plan(await stage.incident(failure, 180))
         assert not named(plan.plan["steps"]) & cast.pids
         action = await stage.act("playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, confirm_run=plan.run)
         assert (action.state, action.result.get("recovered")) == ("done", True), action.detail

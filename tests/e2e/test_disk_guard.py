@@ -37,7 +37,7 @@ SAVES = 200
 #: One checkpoint, and a disk for four of them with what else a run writes (logs, 200 batches of 16 kB) but never for five.
 SAVED_BYTES, DISK_MIB = 8 * disks.MIB, 38
 STEP_S = 0.15
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 #: New checkpoints during one upload.
 SLOWER = 5
 #: And uploads during the run, at least.
@@ -136,7 +136,9 @@ class Disk:
         now = self.whole()
         self.saved |= set(now)
         gone = [step for step in self._before if step not in now]
-        self.wrong += [f"step {step} went, and {now} was left" for step in gone if sum(other > step for other in now) < 2]
+        # Looked at again: on a busy machine a newer one may have become whole, and the old one gone, while the first look was being taken.
+        left = self.whole() if gone else now
+        self.wrong += [f"step {step} went, and {left} was left" for step in gone if sum(other > step for other in left) < 2]
         self._before = now
 
     async def watch(self) -> None:
@@ -213,7 +215,7 @@ def alive(stage: Stage) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(disks.needs_mounts()), reason=disks.needs_mounts())
 async def test_a_run_outlives_its_disk(tmp_path: Path) -> None:
     with B2Server(tmp_path / "b2") as server:
@@ -233,7 +235,7 @@ async def test_a_run_outlives_its_disk(tmp_path: Path) -> None:
                 async with beside(asyncio.create_task(disk.watch())):
                     try:
                         enough = lambda: len(disk.saved) >= SAVES and len(store.held) >= UPLOADS  # noqa: E731
-                        await stage.until(lambda: alive(stage) and enough(), 500, f"checkpoint {SAVES}, {UPLOADS} uploads")
+                        await stage.until(lambda: alive(stage) and enough(), 800, f"checkpoint {SAVES}, {UPLOADS} uploads")
                     except BaseException:
                         _tell(stage, disk)
                         raise
@@ -257,7 +259,7 @@ async def test_a_run_outlives_its_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_the_current_generation_with_its_broadcasts(tmp_path: Path) -> None:
     """On a disk with room: who goes and who stays, also when the agent is killed between moving aside and freeing."""
     async with staged("prime-rl", step_seconds=STEP_S) as stage:
@@ -267,11 +269,11 @@ async def test_the_current_generation_with_its_broadcasts(tmp_path: Path) -> Non
         disk = Disk(stage.pod.run_dir, flat=True)
         async with beside(asyncio.create_task(disk.watch())):
             async with beside(asyncio.create_task(disk.upload(stage.pod.home))):
-                await stage.until(lambda: alive(stage) and len(disk.saved) >= 12, 120, "checkpoint 12")
+                await stage.until(lambda: alive(stage) and len(disk.saved) >= 12, 240, "checkpoint 12")
                 await kill_agent_at(stage, lambda: _moved_by(stage), lambda record: record["event"] == "intent" and record["step"] == 1)
-                await stage.until(lambda: alive(stage) and len(disk.saved) >= 30 and len(disk.uploaded) >= 2, 200, "checkpoint 30")
+                await stage.until(lambda: alive(stage) and len(disk.saved) >= 30 and len(disk.uploaded) >= 2, 400, "checkpoint 30")
             await stage.must("stop", run="demo")
-            await stage.until(lambda: [step for step in disk.whole() if step % 10] == disk.newest(2), 120, "the last rotation")
+            await stage.until(lambda: [step for step in disk.whole() if step % 10] == disk.newest(2), 240, "the last rotation")
         assert disk.wrong == []
         assert {10, 20, 30} <= set(disk.whole())
         kept = {int(path.name[5:]) for path in (stage.pod.run_dir / "broadcasts").glob("step_*")}
@@ -279,8 +281,8 @@ async def test_the_current_generation_with_its_broadcasts(tmp_path: Path) -> Non
         assert len(kept) <= len(disk.whole()) + 3, "those of kept steps, and what the trainer still uses"
         assert len(journals.agents(stage.pod.home)) == 2, "the order was carried on by the next life"
         trash = stage.pod.project / ".bs4" / "demo" / "trash"
-        await stage.until(lambda: not list(trash.glob("*")), 60, "an empty trash")
-        await stage.until(lambda: not stage.ledger.unfinished("rotate"), 60, "the end of the last rotation")
+        await stage.until(lambda: not list(trash.glob("*")), 120, "an empty trash")
+        await stage.until(lambda: not stage.ledger.unfinished("rotate"), 120, "the end of the last rotation")
         _check_journal(stage, tmp_path, 10)
 
 

@@ -13,7 +13,7 @@ OFFSET = 100_000
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_the_innocent_with_a_holders_number_is_never_touched(trainer: str) -> None:
     async with staged(trainer, foreign_pids=True) as stage:
@@ -35,7 +35,7 @@ async def test_the_innocent_with_a_holders_number_is_never_touched(trainer: str)
         (server,) = [p for p in faults.find(stage.pod, "inference") if p.pid not in {i.pid for i in innocents}]
         assert tree.alive(server)
         await kill_server_and_start_another_run(stage)
-        plan = await stage.plan(await stage.incident("stale-gpu-process", 120))
+        plan = await stage.plan(await stage.incident("stale-gpu-process", 180))
         pids = {innocent.pid for innocent in innocents}
         targets = {t["pid"] for step in plan.plan["steps"] for t in step["targets"] if "pid" in t}
         assert worker in targets

@@ -25,7 +25,7 @@ def at(event: str, step: int | None = None) -> Moment:
 
 
 async def ended(stage: Stage, key: str) -> Any:
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(280):
         async for action in stage.session.follow_action(key):
             last = action
     return last
@@ -54,11 +54,11 @@ async def killed_at(stage: Stage, asked: Asked, moment: Moment) -> Any:
 
 async def stop(stage: Stage) -> None:
     await stage.must("stop", run="demo")
-    await stage.until(lambda: stage.session.state.runs["demo"].view.attempt.ended_t is not None, 60, "the end of the attempt")
+    await stage.until(lambda: stage.session.state.runs["demo"].view.attempt.ended_t is not None, 180, "the end of the attempt")
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("trainer", "moments"),
     # Stopping the current generation takes long, so its every launch is dear.
@@ -86,7 +86,7 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(trainer:
         with pytest.raises(RefusedError, match=r"demo runs already .* as demo-2"):
             await launch.plan(stage.session, asked)
         assert launch.trains_already(stage.session.state, asked) is not None
-        await stage.until(lambda: [s for _, s in stage.steps() if s >= 11], 180, "two checkpoints")
+        await stage.until(lambda: [s for _, s in stage.steps() if s >= 11], 300, "two checkpoints")
         await stop(stage)
 
         # From here on something lies in the way of every start: it is moved once, whoever dies meanwhile.

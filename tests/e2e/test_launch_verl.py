@@ -49,7 +49,7 @@ def gone(pod: PracticePod, *names: str) -> Callable[[], bool]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
     with practising("verl", "bare", step_seconds=0.3) as practice:
         pod = practice.pod
@@ -79,9 +79,9 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
         again = launched("--yes")
         assert (again.code, "nothing was started" in again.out) == (0, True)
 
-        until(lambda: saved(pod) >= 5, 120)
+        until(lambda: saved(pod) >= 5, 240)
         faults.kill(faults.find(pod, "launcher")[0])
-        until(gone(pod, "launcher", "task-runner", "ray-worker"), 120)
+        until(gone(pod, "launcher", "task-runner", "ray-worker"), 240)
         kept, trained = saved(pod), steps(pod, 1)
         assert kept >= 5
         assert trained == list(range(1, trained[-1] + 1))
@@ -90,7 +90,7 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
         resumed = launched("--yes")
         assert resumed.code == 0, resumed
         assert f"step {kept} is the newest that is complete" in resumed.out
-        until(lambda: bool(steps(pod, 2)), 120)
+        until(lambda: bool(steps(pod, 2)), 240)
         assert steps(pod, 2)[0] == kept + 1
         assert steps(pod, 1) == trained
         first, second = attempts(pod)

@@ -84,7 +84,7 @@ def furnish(pod: TestPod) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestPod, tmp_path: Path) -> None:
     home = furnish(pod)
     mirror = Mirror(tmp_path / "mirror")
@@ -92,11 +92,11 @@ async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestP
     async with living(session):
         body = {"run": "flood", "trainer": "prime-rl-2026-01", "config": "rl.toml", "cwd": "work", "output_dir": "out", "wait": False}
         key = await session.submit("launch", **body)
-        await until(lambda: session.state.ledger.actions[key].ended if key in session.state.ledger.actions else False, 30, "the launch")
+        await until(lambda: session.state.ledger.actions[key].ended if key in session.state.ledger.actions else False, 120, "the launch")
         assert session.state.ledger.actions[key].state == "done", session.state.ledger.actions[key].detail
         reader = Reader(session)
         reading = asyncio.create_task(reader.follow(LINES))
-        await until(lambda: reader.lines > 2 * RATE or reading.done(), 20, "the first two seconds of lines")
+        await until(lambda: reader.lines > 2 * RATE or reading.done(), 60, "the first two seconds of lines")
         agent = int(session.state.hello["pid"])
         before = len(journals.records(home))
 
@@ -105,12 +105,13 @@ async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestP
         try:
             await asyncio.sleep(CUT_S / 3)
             assert pod.run(["kill", "-9", str(agent)]).returncode == 0
-            await until(lambda: session.state.link.state in DOWN, 15, "a link that is called down")
+            await until(lambda: session.state.link.state in DOWN, 40, "a link that is called down")
             link = session.state.link
             down_after = time.monotonic() - cut_at
             since = link.since
             assert cut_at < since <= time.monotonic()
-            while time.monotonic() < cut_at + CUT_S:
+            over = max(cut_at + CUT_S, time.monotonic() + 5.0)
+            while time.monotonic() < over:
                 assert (link.state in DOWN, link.since) == (True, since), "a retry must not hide that it is down, nor since when"
                 assert link.detail
                 assert session.state.worst()[0] == 3, "unknown, not critical: a link says nothing about the run"
@@ -119,9 +120,9 @@ async def test_every_line_comes_once_and_in_order_and_nothing_is_done(pod: TestP
             pod.restore()
         restored = time.monotonic()
         session.retry_now()
-        await until(lambda: session.state.link.up, 60, "the link's return")
+        await until(lambda: session.state.link.up, 120, "the link's return")
         back_after = time.monotonic() - restored
-        await asyncio.wait_for(reading, 60)
+        await asyncio.wait_for(reading, 240)
 
         numbers = [int(line.split(b"line ")[1][:8]) for line in reader.data.splitlines()]
         assert numbers == list(range(LINES))

@@ -25,9 +25,10 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
         assert looked.code == 0, looked
 
         reached = at.stand_still()
-        step = until(lambda: at.pointed() == at.complete() and at.pointed(), 120, "the newest complete set in the store")
+        step = until(lambda: at.pointed() == at.complete() and at.pointed(), 240, "the newest complete set in the store")
         lost, config = at.pod, at.pod.config_path.read_text()
         ids, tracked, orders = rented.given(lost), rented.tracked(lost), rented.ordered(lost)
+        assert rented.rates(lost) == {rented.RATE}
         assert set(ids.values()) == tracked
         at.destroy()
         assert not lost.root.exists()
@@ -48,11 +49,17 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
         assert rented.given(new) == ids, "trainer and orchestrator are the same W&B runs"
         assert rented.tracked(new) == tracked
         used = Path(rented.launched(new)["config"])
-        assert used == new.project / ".bs4" / "demo" / "restored" / f"step_{step}" / "rl.toml"
+        kept = new.project / ".bs4" / "demo" / "restored" / f"step_{step}" / ".bs4" / "config"
+        assert used == kept / "rl.toml"
         assert used.read_text() == config, "the run's own config, as it was when the step was saved"
         assert new.config_path.read_text() != config
 
-        assert rented.launched(new)["overrides"][:2] == list(rented.ARGUMENTS), "and its further arguments"
+        part = kept / "parts" / "trainer.toml"
+        named = [str(part) if word == rented.PART else word for word in rented.ARGUMENTS]
+        assert rented.launched(new)["overrides"][: len(named)] == named, "and its further arguments"
+        assert not (new.project / rented.PART).exists(), "this machine never had the file that they name"
+        assert rented.rates(new) == {rented.RATE}, "the trainer has read it"
+        assert rented.WORD.items() <= rented.environment(new).items()
 
         # It is saved again, to the same place and in the same way.
         assert (
@@ -60,7 +67,7 @@ def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
             == orders
             == [{"run": "demo", "to": STORE, "every": 0, "milestones": 10, "keep_remote": 3, "limit_mib": 64.0, "weights": False}]
         )
-        until(lambda: at.pointed() > step, 120, "a step of the new machine in the store")
+        until(lambda: at.pointed() > step, 240, "a step of the new machine in the store")
         again = at.recover("--once")
         assert again.code == 0, again
         assert again.lines[-1]["verdict"]["verdict"] == "fine"

@@ -40,15 +40,15 @@ async def launched(stage: Stage, component: str, config: str) -> ActionView:
     return last
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("trainer", [OLD, NEW])
 async def test_sft_and_eval_are_watched_to_their_first_step_and_result(trainer: str) -> None:
     async with staged(trainer) as stage:
         furnish(stage)
         done = await launched(stage, "sft", "good")
         assert (done.state, done.result.get("step")) == ("done", 0 if trainer == OLD else 1), done.detail
-        await stage.until(lambda: stage.session.state.runs["sft-good"].series("loss"), 60, "the step's record")
-        await stage.until(lambda: ended(stage, "sft-good") is not None, 60, "the end of sft")
+        await stage.until(lambda: stage.session.state.runs["sft-good"].series("loss"), 120, "the step's record")
+        await stage.until(lambda: ended(stage, "sft-good") is not None, 120, "the end of sft")
         end = ended(stage, "sft-good")
         assert end is not None
         assert end["good"] is True, end

@@ -26,7 +26,7 @@ OLD, NEW = "prime-rl-2026-01", "prime-rl"
 MINIATURE = Path(demo.__file__).parent / "miniature"
 
 
-def command(*words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def command(*words: str, timeout: float = 280) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "demo", *words]
     return subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
 
@@ -66,7 +66,7 @@ def test_no_scenario_is_named_in_the_miniature() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "trainer"), [("step-desync", OLD), ("vllm-silent-death", NEW)])
 def test_without_the_fix_it_stays_broken(name: str, trainer: str) -> None:
     done = command("--scenario", name, "--trainer", trainer, "--no-fix", "--json")
@@ -78,9 +78,9 @@ def test_without_the_fix_it_stays_broken(name: str, trainer: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(400)
 def test_random_with_a_seed_plays_to_a_recovery() -> None:
-    done = command("--scenario", "random", "--seed", "7", "--trainer", OLD, "--json", timeout=140)
+    done = command("--scenario", "random", "--seed", "7", "--trainer", OLD, "--json", timeout=380)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["scenario"] == choose("random", OLD, 7).name
@@ -94,12 +94,11 @@ async def played_without(name: str, library: Path, monkeypatch: pytest.MonkeyPat
         pytest.skip("a bundle with other playbooks is built from a checkout")
     built = bundle.from_checkout(root, playbooks.compile_all(library))
     monkeypatch.setattr(stage, "SshTransport", functools.partial(SshTransport, bundle=lambda: built))
-    monkeypatch.setattr(play, "DETECT_S", 30.0)  # it takes 12 s where the playbook is there
     return await play.play(SCENARIOS[name], SCENARIOS[name].trainers[0])
 
 
 @pytest.mark.long
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("deleted", [False, True], ids=["kept", "deleted"])
 async def test_the_playbook_file_is_what_detects_and_mends(deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "playbooks"
@@ -108,5 +107,6 @@ async def test_the_playbook_file_is_what_detects_and_mends(deleted: bool, tmp_pa
         assert (await played_without("step-desync", library, monkeypatch))["recovered"] is True
         return
     (library / "checkpoint" / "step-desync.yaml").unlink()
+    monkeypatch.setattr(play, "DETECT_S", 30.0)  # it takes 12 s where the playbook is there
     with pytest.raises(stage.StageError, match="the incident step-desync did not happen"):
         await played_without("step-desync", library, monkeypatch)

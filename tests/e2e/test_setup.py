@@ -48,7 +48,7 @@ async def reached(stage: Stage, title: str) -> None:
             for r in journals.of_action(stage.pod.home, key)
         )
 
-    await stage.until(is_there, 90, f"the step {title!r}")
+    await stage.until(is_there, 180, f"the step {title!r}")
 
 
 def gates(stage: Stage, directory: Path, *names: str) -> None:
@@ -67,13 +67,13 @@ async def watching(process: subprocess.Popen[bytes]) -> None:
     assert process.stderr is not None
     said = b""
     while b"under way already" not in said:
-        line = await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 90)
+        line = await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 180)
         assert line, f"this console ended and had said {said!r}"
         said += line
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not bare.usable(), reason="a bare practice pod is set up from a git repository, and there is no git")
 async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> None:
     async with staged(TRAINER, bare=True) as stage:
@@ -108,16 +108,18 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         (tmp_path / "curl").unlink()
         title = "Install the training environment"
         await reached(stage, title)
+        await stage.until(lambda: key in stage.ledger.actions and stage.ledger.actions[key].steps, 60, "its steps here")
         step = next(i for i, s in enumerate(stage.ledger.actions[key].steps) if s.title == title)
         killed, _ = await kill_agent_at(stage, lambda: key, at("intent", step))
-        await stage.until(lambda: journals.agents(pod.home)[-1] != killed, 90, "another agent")
+        await stage.until(lambda: journals.agents(pod.home)[-1] != killed, 180, "another agent")
+        await stage.session.synced(120)
         await _refused(stage, Recipe(TRAINER, directory="elsewhere", **pod.setup_recipe()))
 
         # The same command once more sees it to its end, and once more after that has nothing to do.
         third = console.start(*words, "--yes")
         await watching(third)
         (tmp_path / "sync").unlink()
-        out, err = await asyncio.to_thread(third.communicate, None, 120)
+        out, err = await asyncio.to_thread(third.communicate, None, 280)
         assert third.returncode == 0, (out, err)
         _check_done_once(stage, key, half, tmp_path)
         again = await asyncio.to_thread(console, *words, "--yes", "--json")

@@ -26,7 +26,7 @@ async def _named(stage: Stage, failure: str, word: str) -> IncidentView:
         found = [one for one in stage.ledger.open_incidents() if one.failure == failure]
         return next((one for one in found if word in str(one.evidence) + one.summary), None)
 
-    made: IncidentView = await stage.until(look, 90, f"{failure} that says {word!r} (open: {_open(stage)})")
+    made: IncidentView = await stage.until(look, 180, f"{failure} that says {word!r} (open: {_open(stage)})")
     return made
 
 
@@ -39,13 +39,13 @@ async def _mended(stage: Stage, server: B2Server, **order: Any) -> int:
     server.faults.clear()
     before = pointed(server) or 0
     await stage.must("sync", run=RUN, to=f"b2://{BUCKET}/{PREFIX}", **order)
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(180):
         while (pointed(server) or 0) <= before:
             await asyncio.sleep(0.2)
     return pointed(server) or 0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_what_the_store_answers_has_its_name_on_the_pod(tmp_path: Path) -> None:
     with B2Server(tmp_path / "b2") as server:
         server.bucket(BUCKET)

@@ -56,7 +56,7 @@ def _workers(stage: Stage) -> list[int]:
     return found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_a_run_is_in_the_store_whoever_is_killed(trainer: str, tmp_path: Path) -> None:
     with B2Server(tmp_path / "b2") as server:
@@ -69,15 +69,15 @@ async def test_a_run_is_in_the_store_whoever_is_killed(trainer: str, tmp_path: P
             await stage.launch(wait=False)
             await stage.must("sync", run=RUN, to=f"b2://{BUCKET}/{PREFIX}")
             view = stage.ledger.syncs[RUN]
-            await stage.until(lambda: view.pointer is not None, 90, "the first upload")
+            await stage.until(lambda: view.pointer is not None, 180, "the first upload")
 
             # The worker, in the middle of one.
             before = view.pointer
             server.faults.add(Fault("hang", call="b2_upload_file", name=".metadata", seconds=2.0))
-            victim = tree.look((await stage.until(lambda: _workers(stage), 60, "a worker"))[0])
+            victim = tree.look((await stage.until(lambda: _workers(stage), 120, "a worker"))[0])
             if victim is not None:
                 tree.send(victim, signal.SIGKILL)
-            await stage.until(lambda: (view.pointer or 0) > (before or 0), 60, "the next upload")
+            await stage.until(lambda: (view.pointer or 0) > (before or 0), 180, "the next upload")
             assert pointed(server) is not None
 
             # The agent, with kill -9: the shim starts another one, which goes on by itself.
@@ -85,15 +85,15 @@ async def test_a_run_is_in_the_store_whoever_is_killed(trainer: str, tmp_path: P
             assert agent is not None
             before = pointed(server)
             tree.send(agent, signal.SIGKILL)
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(240):
                 while (pointed(server) or 0) <= (before or 0) + 2:
                     await asyncio.sleep(0.3)
-            await stage.until(lambda: len(journals.agents(stage.pod.home)) == 2, 60, "the second life of the agent")
+            await stage.until(lambda: len(journals.agents(stage.pod.home)) == 2, 120, "the second life of the agent")
 
             await stage.must("stop", run=RUN)
-            whole = await stage.until(lambda: _newest(stage), 30, "a checkpoint")
-            await stage.until(lambda: stage.ledger.syncs[RUN].pointer == whole, 60, f"step {whole} in the store")
-            await stage.until(lambda: any("/logs/1/" in name for name in lying_in(server)), 30, "the logs of the attempt that ended")
+            whole = await stage.until(lambda: _newest(stage), 60, "a checkpoint")
+            await stage.until(lambda: stage.ledger.syncs[RUN].pointer == whole, 180, f"step {whole} in the store")
+            await stage.until(lambda: any("/logs/1/" in name for name in lying_in(server)), 120, "the logs of the attempt that ended")
             assert pointed(server) == whole
             found = sync.status(stage.session.state, RUN)
             assert found is not None

@@ -28,9 +28,11 @@ _CLIENT = Path(__file__).with_name("docker_client.py")
 
 
 class Container:
-    """`binds`: directories of ours by their place inside, which is below /mnt. NotHere where such namespaces cannot be had."""
+    """`binds`: directories of ours by their place inside, which is below /mnt. `env`: what every program in there gets (`docker run -e`).
+    NotHere where such namespaces cannot be had."""
 
-    def __init__(self, directory: Path, binds: Mapping[str, Path]) -> None:
+    def __init__(self, directory: Path, binds: Mapping[str, Path], env: Mapping[str, str] | None = None) -> None:
+        self.env = dict(env or {})
         if os.geteuid() != 0 or any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "mount", "pivot_root")):
             raise NotHere("mount and pid namespaces need root and util-linux")
         root = directory / "rootfs"
@@ -46,7 +48,7 @@ class Container:
             f"mkdir {root}/mnt/.tmp; mount -t tmpfs -o mode=1777 none {root}/mnt/.tmp",
             *(f"mkdir -p {root}/mnt/.{place}; mount --bind /{place} {root}/mnt/.{place}" for place in _programs_below_tmp()),
             f"cd {root}; mkdir mnt/.old; pivot_root . mnt/.old; cd /; mount --move /mnt/.tmp /tmp; umount -l /mnt/.old",
-            "echo up; exec sleep infinity",
+            f"echo up; exec env -i {shlex.join(f'{name}={value}' for name, value in self.env.items())} {shutil.which('sleep')} infinity",
         ]
         namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGKILL"]
         errors = (directory / "container.log").open("wb")
@@ -60,10 +62,15 @@ class Container:
 
     def start(self, argv: Sequence[str], *, cwd: str = "/", env: Mapping[str, str], **streams: Any) -> subprocess.Popen[bytes]:
         """Run a command inside. The answer is nsenter's process, whose only child is the command."""
-        words = [f"{name}={value}" for name, value in env.items()]
+        words = [f"{name}={value}" for name, value in {**self.env, **env}.items()]
         enter = ["nsenter", "-t", str(self.init), "-m", "-p", "--", "env", f"--chdir={cwd}", *words, *argv]
         bare = {name: value for name, value in os.environ.items() if name in ("PATH", "BS4_TEST_MARK", "LANG")}
-        return subprocess.Popen(enter, stdin=subprocess.DEVNULL, env=bare, start_new_session=True, **streams)
+        return subprocess.Popen(enter, env=bare, start_new_session=True, **{"stdin": subprocess.DEVNULL, **streams})
+
+    @property
+    def output(self) -> Any:
+        """Where its first process prints: what Docker's daemon reads for `docker logs`."""
+        return self._process.stdout
 
     def close(self) -> None:
         """The end of its first process is the end of everything in it."""
@@ -82,6 +89,9 @@ class Docker:
         self.containers = dict(containers)
         self.asked: list[list[str]] = []
         """The argv of every client that asked for something, without its first word."""
+        self._printed: dict[str, list[tuple[str, bytes]]] = {name: [] for name in containers}
+        for name, container in containers.items():
+            threading.Thread(target=self._keep, args=(name, container.output), daemon=True).start()
         self.program = directory / "docker-bin"
         self.program.mkdir()
         self._path = directory / "docker.sock"
@@ -109,22 +119,41 @@ class Docker:
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:
-            data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 2)
+            data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
             order = json.loads(data)
             self.asked.append(order["argv"])
             container = self.containers.get(order["container"])
             answer: dict[str, Any] = {"error": f"Error response from daemon: No such container: {order['container']}", "code": 1}
             if container is not None and order["verb"] == "inspect":
                 answer = {"text": str(container.init), "code": 0}
+            elif container is not None and order["verb"] == "logs":
+                answer = {"code": 0}
+                self._tell(order, descriptors[0])
             elif container is not None:
-                output, errors = descriptors
-                process = container.start(order["command"], cwd=order["cwd"], env=order["env"], stdout=output, stderr=errors)
+                streams = dict(zip(("stdout", "stderr", "stdin"), descriptors, strict=False))
+                process = container.start(order["command"], cwd=order["cwd"], env=order["env"], **streams)
                 code = process.wait()
                 answer = {"code": code if code >= 0 else 128 - code}
             for descriptor in descriptors:
                 os.close(descriptor)
             with contextlib.suppress(OSError):  # the client was killed
                 connection.sendall(json.dumps(answer).encode())
+
+    def _keep(self, name: str, output: Any) -> None:
+        """A line as the daemon keeps it: with the moment at which it was read."""
+        for line in iter(output.readline, b""):
+            now = time.time_ns()
+            stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now // 10**9))}.{now % 10**9:09d}Z"
+            self._printed[name].append((stamp, line))
+
+    def _tell(self, order: Mapping[str, Any], output: int) -> None:
+        since = order.get("since", "0")
+        if "T" not in since:  # seconds
+            whole, _, part = since.partition(".")
+            since = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(int(whole)))}.{part:0<9}Z"
+        for stamp, line in list(self._printed[order["container"]]):
+            if stamp >= since:
+                os.write(output, (stamp.encode() + b" " if order.get("timestamps") else b"") + line)
 
 
 def _programs_below_tmp() -> list[str]:

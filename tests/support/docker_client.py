@@ -32,6 +32,12 @@ def parse(words):
             # A name alone passes the value on, where there is one.
             if equals or name in os.environ:
                 order["env"][name] = given if equals else os.environ[name]
+        elif verb == "exec" and flag in ("-i", "--interactive"):
+            order["stdin"] = True
+        elif verb == "logs" and flag == "--since":
+            order["since"] = value(words, flag)
+        elif verb == "logs" and flag in ("-t", "--timestamps"):
+            order["timestamps"] = True
         elif verb == "inspect" and flag in ("-f", "--format"):
             if value(words, flag) != "{{.State.Pid}}":
                 refuse("this stand-in knows {{.State.Pid}} only")
@@ -39,7 +45,7 @@ def parse(words):
             value(words, flag)
         else:
             refuse(f"unknown flag: {flag}")
-    if verb not in ("exec", "inspect"):
+    if verb not in ("exec", "inspect", "logs"):
         refuse(f"docker: '{verb}' is not a docker command.")
     order["container"] = words.pop(0) if words else ""
     order["command"] = words
@@ -52,7 +58,7 @@ def main():
     order = {**parse(sys.argv[1:]), "argv": sys.argv[1:]}
     with socket.socket(socket.AF_UNIX) as daemon:
         daemon.connect("@SOCKET@")
-        socket.send_fds(daemon, [json.dumps(order).encode()], [1, 2])
+        socket.send_fds(daemon, [json.dumps(order).encode()], [1, 2, *([0] if order.get("stdin") else [])])
         answer = json.loads(daemon.makefile().read())
     if "text" in answer:
         print(answer["text"])

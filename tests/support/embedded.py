@@ -76,9 +76,17 @@ class EmbeddedPod(TestPod):
         assert child.stdout is not None
         assert child.stderr is not None
         feeding = asyncio.ensure_future(_copy(process.stdin, child.stdin))
-        await asyncio.gather(_copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr))
-        code = await child.wait()
-        feeding.cancel()
+        try:
+            await asyncio.gather(_copy(child.stdout, process.stdout), _copy(child.stderr, process.stderr))
+            code = await child.wait()
+        finally:
+            # Also when the pod is closed over it: what asyncio keeps of a child must not outlive the loop.
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+            child.stdin.close()
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
         # The client may have closed the channel meanwhile; an exception here would cost it the whole connection.
         with contextlib.suppress(OSError):
             if code < 0:
@@ -90,7 +98,7 @@ class EmbeddedPod(TestPod):
         return {"HOME": self.home, "PATH": os.environ.get("PATH", os.defpath), "BS4_TEST_POD": str(self._directory)}
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     @property
     def root(self) -> Path:
@@ -121,13 +129,20 @@ class EmbeddedPod(TestPod):
         if self._commands:
             self._do(asyncio.wait(list(self._commands), timeout=5))
 
+    async def _clear(self) -> None:
+        """Nothing of the loop's is left to be collected after its end."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
     def close(self) -> None:
         if self._loop.is_closed():
             return
         self.kill()
-        self._do(asyncio.sleep(0))
+        self._do(self._clear())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(60)
         self._loop.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -235,7 +235,7 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _wait(condition: Callable[[], bool], what: str, timeout: float = 10.0) -> None:
+def _wait(condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:

@@ -24,7 +24,11 @@ class PlainPod(TestPod):
             raise NotHere("this pod needs namespaces (root, CAP_SYS_ADMIN); only plain sshd here")
         number = next(_numbers)
         self.name, self.address, self.user = f"pod{number}", f"127.0.0.{number % 250 + 2}", pwd.getpwuid(os.getuid()).pw_name
-        self.port = _free_port(self.address)
+        # Bound and never listening: until sshd is up, and while it is down, nobody's outgoing connection gets its port.
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind((self.address, 0))
+        self.port = int(self._place.getsockname()[1])
         self.key, self._options = key, options
         self._directory = directory / self.name
         home = self._directory / "home"
@@ -88,10 +92,5 @@ class PlainPod(TestPod):
 
     def close(self) -> None:
         self.kill()
+        self._place.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-def _free_port(address: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])

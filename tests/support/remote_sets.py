@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from bs4_agent.checkpoints import launch_record
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.manifest import File, Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
@@ -16,17 +18,30 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 def put_step(
-    store: Store, place: Place, spec: LaunchSpec, step: int, *, wandb: Mapping[str, str] | None = None, point: bool = True
+    store: Store,
+    place: Place,
+    spec: LaunchSpec,
+    step: int,
+    *,
+    wandb: Mapping[str, str] | None = None,
+    point: bool = True,
+    recorded: bool = False,
 ) -> Manifest:
-    """The whole of one local step, in the order of a sync: manifest, data, pointer. The config goes beside it as config/NAME."""
+    """The whole of one local step, in the order of a sync: manifest, data, pointer. The config goes beside it as config/NAME, as an agent
+    had it that kept no record of launches; with `recorded` as it is now."""
     layout = Layout(place.prefix, spec.run)
     found = next(one for one in registry.get(spec.trainer).checkpoints(spec) if one.step == step)
     parts = {name: str(path.relative_to(spec.output_dir)) for name, path in found.parts.items()}
     sources = {str(p.relative_to(spec.output_dir)): p for part in found.parts.values() for p in part.rglob("*") if p.is_file()}
-    config = f"config/{spec.config_path.name}"
-    sources[config] = spec.config_path
+    config, launch = f"config/{spec.config_path.name}", None
+    if recorded:
+        given = launch_record.config_files(spec, spec.output_dir)
+        config, launch = given.main, dataclasses.replace(launch_record.of(spec), files=given.named)
+        sources |= given.files
+    else:
+        sources[config] = spec.config_path
     files = [File(name, path.stat().st_size, _sha1(path)) for name, path in sorted(sources.items())]
-    manifest = Manifest(spec.run, spec.trainer, step, 1, time.time(), files, parts, config, wandb or {})
+    manifest = Manifest(spec.run, spec.trainer, step, 1, time.time(), files, parts, config, wandb or {}, launch)
     store.write(layout.manifest(step), manifest.encode())
     for name, path in sources.items():
         store.upload(path, layout.file(step, name), _sha1(path))

@@ -49,7 +49,7 @@ def config(directory: Path, port: int, options: Options, *extra: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def wait_for_banner(address: str, port: int, log: Path, *, timeout: float = 10.0) -> None:
+def wait_for_banner(address: str, port: int, log: Path, *, timeout: float = 60.0) -> None:
     """Return when the server greets; NotHere, with the end of its log, when it does not.
 
     The log is awaited first: a packet sent before the pod's card is up is repeated only after a second.
@@ -60,6 +60,7 @@ def wait_for_banner(address: str, port: int, log: Path, *, timeout: float = 10.0
     while time.monotonic() < deadline:
         try:
             with socket.create_connection((address, port), timeout=0.5) as connection:
+                connection.settimeout(10.0)  # a server that has taken the connection is only slow
                 if connection.recv(4) == b"SSH-":
                     return
         except OSError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from bs4_agent.runs.variables import standing
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_merger, verl_needs
-from bs4_agent.trainers.verl import VERL
 
 _WORKER = "bs4_agent.checkpoints.merge_worker"
 #: How the names of step directories begin.
@@ -109,7 +108,7 @@ class Merging:
         something, the disk or the memory is too small.
         """
         run = self._runs.get(asked.run)
-        if run.spec.trainer != VERL:
+        if not self._runs.trainer(run).merges:
             raise NotApplicable(
                 f"{asked.run} is a run of {run.spec.trainer}, which writes whole weights itself; only verl's steps are merged."
             )
@@ -140,6 +139,8 @@ class Merging:
             commands.append([verl_needs.interpreter(run.spec, absolute=True), "-B", merge_adapter.__file__, *words])
         needed = shards * (2 if lora else 1)
         notes = self._refuse_small(run, one, target, shards, needed)
+        # What is confirmed is this step, also when the run has saved a newer one by then.
+        asked = replace(asked, step=one.step)
         return Prepared(asked, one.step, source, target, commands, merger.cwd, inside, files, shards, needed, notes)
 
     def _chosen(self, run: Run, asked: Asked) -> StepSet:

@@ -17,10 +17,11 @@ from typing import Any
 
 from bs4_agent.checkpoints import restore_fetch, restore_place
 from bs4_agent.checkpoints.remote import process
+from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.restore_fetch import VERIFIED, Target
 from bs4_agent.checkpoints.restore_place import Placement
-from bs4_agent.checkpoints.restore_source import Found, RemoteSet
+from bs4_agent.checkpoints.restore_source import Found, RemoteSet, kept_config
 from bs4_agent.checkpoints.tracking import with_tracking
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_agent.ids import ulid
@@ -74,13 +75,25 @@ class Asked:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A step that was found, and where all of it goes. `spec` is what a launch would start, its step and W&B ids included."""
+    """A step that was found, and where all of it goes. `spec` is what a launch would start, its W&B ids included."""
 
     asked: Asked
     spec: LaunchSpec
     found: RemoteSet
     where: Placement
     skipped: Sequence[tuple[int, str]]
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        """The launch that continues it, as an action's body: W&B's ids it has from the run. `recorded`: whether the store knows how the run
+        was started; otherwise it is by its config alone."""
+        recorded = self.found.launch or Launched()
+        return {
+            "run": self.spec.run, "trainer": self.spec.trainer, "config": str(self.spec.config), "cwd": str(self.spec.cwd),
+            "output_dir": str(self.spec.output_dir), "resume": self.found.step, "recorded": self.found.launch is not None,
+            "overrides": list(recorded.words(lambda path: self.where.configs[path])), "env": dict(recorded.env),
+            "component": recorded.component, "processes": recorded.processes,
+        }  # fmt: skip
 
 
 class Restoring:
@@ -264,7 +277,8 @@ class Restoring:
         return Found.from_dict(told)
 
     def _prepared(self, asked: Asked, found: RemoteSet, skipped: Sequence[tuple[int, str]]) -> Prepared:
-        spec = self._spec(asked, found)
+        notes = self._notes(asked.run)
+        spec = self._spec(asked, found, lambda path: kept_config(notes, found, path))
         self.refuse_taken(spec)
         trainer = self._runs.trainer(spec)
         lacking = [rule.name for rule in trainer.parts(spec) if rule.required and rule.name not in found.parts]
@@ -274,16 +288,23 @@ class Restoring:
                 f"resume without (it has: {', '.join(found.parts)}). Restore another step with --step, or name another place with --from."
             )
         where = restore_place.placement(trainer, spec, found)
-        if not asked.config and where.config is not None:
-            spec = dataclasses.replace(spec, config=where.config)
-        return Prepared(asked, dataclasses.replace(spec, resume=None), found, where, skipped)
+        if not asked.config and found.config:
+            spec = dataclasses.replace(spec, config=where.configs[found.config])
+        launch = found.launch or Launched()
+        words = launch.words(lambda path: where.configs[path])
+        # What stands behind the recorded ones are W&B's ids, which were given by what the config itself says.
+        spec = dataclasses.replace(spec, overrides=(*words, *spec.overrides[len(words) :]))
+        return Prepared(asked, spec, found, where, skipped)
 
-    def _spec(self, asked: Asked, found: RemoteSet) -> LaunchSpec:
+    def _spec(self, asked: Asked, found: RemoteSet, place: Callable[[str], Path]) -> LaunchSpec:
+        """What a launch would start, with the configs that lie where `place` says."""
         trainer = asked.trainer or found.trainer
         if trainer not in registry.ids():
             raise BadRequest(f"{asked.source} does not say which trainer wrote {asked.run}; say it with --trainer.")
-        config = asked.config or (str(self._notes(asked.run) / f"{found.identity}.config") if found.config else "")
-        body = {"run": asked.run, "trainer": trainer, "cwd": asked.cwd, "output_dir": asked.output_dir, "config": config}
+        config = asked.config or (str(place(found.config)) if found.config else "")
+        body: dict[str, Any] = {"run": asked.run, "trainer": trainer, "cwd": asked.cwd, "output_dir": asked.output_dir, "config": config}
+        if (launch := found.launch) is not None:
+            body |= {"overrides": launch.words(place), "env": launch.env, "component": launch.component, "processes": launch.processes}
         return with_tracking(launching.spec_of(body), found.wandb)
 
     def _notes(self, run: str) -> Path:

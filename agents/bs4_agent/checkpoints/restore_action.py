@@ -76,13 +76,13 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
     notes = [f"Step {step} is complete here already, so {fetched} and nothing is moved."] if here else []
     if newer := restore_place.above(trainer, spec, step):
         notes.append(f"Step {newer[-1]} is complete here and newer: a launch resumes that one unless it is given --resume {step}.")
-    launch = {
-        "run": spec.run, "trainer": spec.trainer, "config": str(spec.config), "cwd": str(spec.cwd), "output_dir": str(spec.output_dir),
-        "resume": step,
-    }  # fmt: skip
+    if prepared.found.launch is None:
+        notes.append("How the run was started is not in the store: further arguments and variables have to be given again.")
+    elif left_out := prepared.found.launch.left_out:
+        notes.append(f"Of how the run was started the store does not have {'; '.join(left_out)}.")
     shown = {
         "skipped": [list(one) for one in prepared.skipped], "notes": notes, "bytes": prepared.found.bytes, "missing": missing, "free": free,
-        "launch": launch,
+        "launch": prepared.launch,
     }  # fmt: skip
     return RestorePlan(asked, step, prepared.found.identity, planned(prepared, missing, here=here), shown)
 

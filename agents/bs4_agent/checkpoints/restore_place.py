@@ -33,13 +33,13 @@ class Directory:
 @dataclass(frozen=True)
 class Placement:
     """All of a set under one run: `directories` in the order in which they are put, `targets` its files, `beside` where what belongs to
-    no part goes, `config` among it (None: the set has none)."""
+    no part goes, `configs` among it: where each of the set's goes."""
 
     staging: Path
     directories: Sequence[Directory]
     targets: Sequence[Target]
     beside: Path
-    config: Path | None
+    configs: Mapping[str, Path]
 
     @property
     def extra(self) -> Sequence[Target]:
@@ -54,10 +54,13 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
     places = _places(trainer, spec)
     roots: dict[Path, Path] = {}
     targets = []
+    # One by itself lies where a person looks for it; several keep their places to each other, by which they include each other.
+    names = found.configs
+    configs = {path: beside / (Path(path).name if len(names) == 1 else path) for path in names}
     for file in found.files:
         part, inside = _part_of(found, file.path)
-        if part is None or file.path == found.config:
-            below = Path(Path(file.path).name if file.path == found.config else file.path)
+        if part is None or file.path in configs:
+            below = configs.get(file.path, beside / file.path).relative_to(beside)
             targets.append(Target(file, staging / _BESIDE / below, beside / below))
             continue
         if part not in places:
@@ -70,8 +73,7 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
         below = Path(f"step_{found.step}", *PurePosixPath(sub).parts, *inside.parts)
         targets.append(Target(file, tree / below, root / below))
     order = sorted(roots, key=lambda root: max(_turn(part) for part, (where, _) in places.items() if where == root))
-    config = beside / Path(found.config).name if found.config else None
-    return Placement(staging, [Directory(roots[root] / name, root / name) for root in order], targets, beside, config)
+    return Placement(staging, [Directory(roots[root] / name, root / name) for root in order], targets, beside, configs)
 
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.remote import manifest as manifests
 from bs4_agent.checkpoints.remote import seeds
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
+from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
@@ -33,8 +35,8 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class RemoteSet:
-    """One step that can be restored. `parts`, `config` and `wandb` as in a manifest. `identity`: SHA-256 of the manifest's bytes, of the
-    listing where another program wrote it."""
+    """One step that can be restored. `parts`, `config`, `wandb`, `launch` as in a manifest. `identity`: SHA-256 of the manifest's bytes, of
+    the listing where another program wrote it."""
 
     step: int
     run: str
@@ -45,10 +47,17 @@ class RemoteSet:
     config: str = ""
     wandb: Mapping[str, str] = field(default_factory=dict)
     created_t: float = 0.0
+    launch: Launched | None = None
 
     @property
     def bytes(self) -> int:
         return sum(file.size for file in self.files)
+
+    @property
+    def configs(self) -> list[str]:
+        """The files that the run was started with: its config first, then those that its launch names and those that they include."""
+        more = [file.path for file in self.files if file.path.startswith(f"{CONFIGS}/") and file.path != self.config]
+        return ([self.config] if self.config else []) + more
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -61,6 +70,7 @@ class RemoteSet:
             "config": self.config,
             "wandb": dict(self.wandb),
             "created_t": self.created_t,
+            "launch": None if self.launch is None else self.launch.as_dict(),
         }
 
     @classmethod
@@ -75,6 +85,7 @@ class RemoteSet:
             data["config"],
             data["wandb"],
             data["created_t"],
+            None if data.get("launch") is None else Launched.from_dict(data["launch"]),  # notes of an older agent have none
         )
 
 
@@ -94,6 +105,11 @@ class Found:
     def from_dict(cls, data: Mapping[str, Any]) -> Found:
         chosen = None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"])
         return cls(chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"])
+
+
+def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
+    """Where one of `found.configs` is kept on the pod before all of the set is: what the trainer writes where, its config says."""
+    return notes / f"{found.identity}.config" if found.configs == [path] else notes / f"{found.identity}.configs" / path
 
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> Found:
@@ -136,7 +152,7 @@ def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
     files = [RemoteFile(file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256) for file in manifest.files]
     return RemoteSet(
         one.step, manifest.run, manifest.trainer, files, manifest.parts, manifest.sha256, manifest.config, manifest.wandb,
-        manifest.created_t,
+        manifest.created_t, manifest.launch,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.worker import open_store
 from bs4_agent.checkpoints.restore_fetch import Target, fetch
-from bs4_agent.checkpoints.restore_source import RemoteFile, find
+from bs4_agent.checkpoints.restore_source import RemoteFile, find, kept_config
 from bs4_agent.errors import AgentError, StepFailed
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
@@ -53,9 +53,10 @@ def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     step = int(arguments[3]) if len(arguments) > 3 else None
     store = open_store(home, {"to": str(place)})
     found = find(store, place, run, step)
-    if (chosen := found.chosen) is not None and chosen.config:
-        name = next(file.name for file in chosen.files if file.path == chosen.config)
-        _keep(Path(arguments[2]).with_name(f"{chosen.identity}.config"), store.read(name, _CONFIG_BYTES))
+    if (chosen := found.chosen) is not None:
+        names = {file.path: file.name for file in chosen.files}
+        for path in chosen.configs:
+            _keep(kept_config(Path(arguments[2]).parent, chosen, path), store.read(names[path], _CONFIG_BYTES))
     return found.as_dict()
 
 
@@ -92,6 +93,7 @@ def _failure(error: AgentError | OSError) -> dict[str, Any]:
 
 def _keep(path: Path, data: bytes) -> None:
     """A config may hold what others should not read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as handle:
         handle.write(data)

@@ -15,7 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bs4_agent.book import Book
+from bs4_agent.checkpoints import launch_record
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
@@ -135,7 +138,8 @@ class Syncs:
             "run": name, "to": order.to, "home": str(self._pod.runs.home.root), "spec": spec_as_dict(run.spec),
             "attempt": run.attempt.number if run.attempt is not None else 0,
             "resumed": run.attempt.resume if run.attempt is not None else None,
-            "wandb": self._wandb(name), "steps": [one.step for one in steps], "weights": order.weights, "rate": order.rate,
+            "wandb": self._wandb(name), "launch": launch_record.of(run.spec).as_dict(), "steps": [one.step for one in steps],
+            "weights": order.weights, "rate": order.rate,
             "point": bool(steps) and (view.pointer is None or steps[0].step > view.pointer or steps[0] is whole[0]),
             "keep_remote": order.keep_remote, "milestones": order.milestones,
             "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]}, "look": bool(steps) or unseen,
@@ -149,6 +153,9 @@ class Syncs:
                 command(self._pod.runs.home, "bs4_agent.checkpoints.remote.worker"),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
             )  # fmt: skip
+        with contextlib.suppress(psutil.Error, OSError):  # it has ended already, or this kernel does not let us
+            # The run comes first: the last of the best-effort priorities for the disk (idle would starve). It is inherited by its threads.
+            psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
         job = _Job(process, order)
         with self._lock:
             self._jobs[name] = job

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.checkpoints import tracking
+from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.checkpoints.sets import StepSet
 from bs4_agent.detect.wandb_files import address
 from bs4_agent.errors import Refused
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 
-#: Where a config goes that lies outside the run's output directory.
-CONFIG = ".bs4/config"
 #: Parts that are needed by no generation and as large as all others together: only on request.
 OPTIONAL = frozenset({"weights"})
 
@@ -34,14 +32,19 @@ class LocalFile:
 @dataclass(frozen=True)
 class LocalSet:
     """`t`: wall second at which the set was last written to. `parts` as in a manifest; `data` the files of these parts, `beside` configs.
-    `config`: the one among `beside` (or `data`) that the run was started with, "" when it is not known."""
+    `configs`: those among `beside` (or `data`) that the run was started with."""
 
     step: int
     t: float
     parts: Mapping[str, str]
     data: Sequence[LocalFile]
     beside: Sequence[LocalFile]
-    config: str
+    configs: ConfigFiles
+
+    @property
+    def config(self) -> str:
+        """The one that the run was started with, "" when it is not known."""
+        return self.configs.main
 
     @property
     def files(self) -> list[LocalFile]:
@@ -66,10 +69,10 @@ def local_set(trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool
             data[file.name] = file  # a part inside another one is uploaded once
     if not data:
         raise Refused(f"Step {one.step} of {spec.run} has no files to upload; look at its directories.")
-    beside, config = _configs(spec, layout)
+    beside, configs = _configs(spec, layout)
     extra = [file for file in beside if file.name not in data]
     t = max(one.parts[name].t for name in parts)
-    return LocalSet(one.step, t, parts, [data[name] for name in sorted(data)], extra, config)
+    return LocalSet(one.step, t, parts, [data[name] for name in sorted(data)], extra, configs)
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
@@ -104,18 +107,15 @@ def _below(directory: Path, name: str) -> list[LocalFile]:
     return found
 
 
-def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], str]:
+def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], ConfigFiles]:
     """The configs without which nobody knows what to resume: as given, and as the launcher resolved them."""
-    found: list[LocalFile] = []
-    config = ""
+    found: dict[str, LocalFile] = {}
     resolved = layout.run_dir / "configs"
     for path in sorted([*resolved.glob("*.json"), *resolved.glob("*.toml")]):
         if path.is_file():
-            found.append(LocalFile(path, _relative(path, layout), path.stat().st_size))
-    if spec.config != UNKNOWN_CONFIG and spec.config_path.is_file():
-        path = spec.config_path
-        inside = path.is_relative_to(layout.output_dir) and ".." not in path.parts
-        config = checked(path.relative_to(layout.output_dir).as_posix() if inside else f"{CONFIG}/{path.name}")
-        if config not in {file.name for file in found}:
-            found.append(LocalFile(path, config, path.stat().st_size))
-    return found, config
+            name = _relative(path, layout)
+            found[name] = LocalFile(path, name, path.stat().st_size)
+    given = config_files(spec, layout.output_dir)
+    for name, path in given.files.items():
+        found.setdefault(name, LocalFile(path, name, path.stat().st_size))
+    return list(found.values()), given

@@ -25,6 +25,12 @@ def given(spec: LaunchSpec) -> dict[str, str]:
     return {side: str(identity) for side, identity in found.items() if identity}
 
 
+def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
+    """(further arguments, additions to the environment) of `spec` less the ids of `given`. verl's ids stay: nothing else has them."""
+    words = settings.without(spec.overrides, [f"{side}.wandb.id" for side in SIDES])
+    return tuple(words), {name: value for name, value in spec.env.items() if name != _VARIABLE}
+
+
 def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
     """The spec with the ids `wandb`, in the form of its generation; what its config or its options say stands."""
     if spec.trainer == launcher.CURRENT:

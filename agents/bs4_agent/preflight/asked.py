@@ -9,13 +9,14 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import host, look, schema, stack
 from bs4_agent.probes import classes, services
+from bs4_agent.runs.inside import Box
 from bs4_agent.runs.variables import standing
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
@@ -32,6 +33,9 @@ _CONFIG_BYTES = 40 * 1024
 _DEPTH = 8
 
 Part = Callable[[], Mapping[str, Any]]
+Made = TypeVar("Made")
+#: Whose answers are a container's own when a run starts in one; the object store is the agent's business.
+_IN_THERE = ("hub", "wandb", "model")
 
 
 class Preflights:
@@ -44,9 +48,11 @@ class Preflights:
 
     def ask(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
         """* `clock` -> `t`, wall seconds.
-        * `config`: `config`, `cwd` -> `files` [[path, text]], the named file first, then those that it includes.
+        * `config`: `config`, `cwd`, `named` [file] -> `files` [[path, text]], the config first, then those of `named` that are
+          TOML, then what these include.
         * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...} or {"unknown": why}}, `waiting` [part],
-          `next` (the same question again, or None). Parts: pod, run, schema, stack, services; of the pod alone for verl also host.
+          `next` (the same question again, or None). Parts: pod, run, schema, stack, services; of the pod alone for verl also host. With a
+          `container` its own environment is asked in there: see look.at_pod, stack.look_inside and host.look.
         * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as `look`, with the part schema alone: what
           the trainer's own classes say of a config that lies elsewhere.
         """
@@ -84,8 +90,10 @@ class Preflights:
         more = standing(home, cwd)
         environment = {**os.environ, **more}
         name = spec.run if spec is not None else "preflight"
-        parts: dict[str, Part] = {"pod": lambda: look.at_pod(self._pod, name, environment)}
         question = {"urls": dict(urls), "b2_file": str(home.credentials / "b2.json")}
+        if container := str(body.get("container") or ""):
+            return self._parts_inside(body, spec, cwd, container, question)
+        parts: dict[str, Part] = {"pod": lambda: look.at_pod(self._pod, name, environment)}
         if spec is None:
             parts["stack"] = lambda: stack.look(cwd, [], more)
             if body.get("trainer") == VERL:
@@ -103,15 +111,50 @@ class Preflights:
             parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
 
+    def _parts_inside(
+        self, body: Mapping[str, Any], spec: LaunchSpec | None, cwd: Path, container: str, question: Mapping[str, Any]
+    ) -> dict[str, Part]:
+        """The same parts of a start in a container: GPUs, disks, ports and checkpoints are this machine's; Python's environment, limits,
+        shared memory and the credentials of hub and W&B are the container's."""
+        more = standing(self._pod.runs.home, cwd)
+        box = _Once(lambda: Box(container))
+        parts: dict[str, Part] = {"pod": lambda: look.at_pod(self._pod, "preflight" if spec is None else spec.run, more, box)}
+        if spec is None:
+            python = host.interpreter(cwd, more, container)
+            modules = host.MODULES if body.get("trainer") == VERL else []
+            parts["stack"] = lambda: stack.look_inside(box(), cwd, modules, more, python)
+            if modules:
+                parts["host"] = lambda: host.look(cwd, python, more, box())
+            parts["services"] = lambda: _services(box(), python, question, "", more)
+            return parts
+        planned = spec
+        known = _Once(lambda: look.at_run(self._pod, self._library, body, _hub_seen(box, {**more, **planned.env})))
+
+        def python_of() -> str:
+            return str(known().get("python") or host.interpreter(cwd, environment_of(), container))
+
+        def environment_of() -> dict[str, str]:
+            return {**more, **registry.get(planned.trainer).environment(planned), **planned.env}
+
+        parts["run"] = known
+        parts["stack"] = lambda: stack.look_inside(box(), cwd, known()["modules"], environment_of(), python_of())
+        parts["services"] = lambda: _services(box(), python_of(), question, _elsewhere(box(), cwd, str(known()["model"])), environment_of())
+        if planned.trainer in classes.CLASSES:
+            parts["schema"] = lambda: schema.of_launch(planned, more)
+        return parts
+
     def _schema(self, body: Mapping[str, Any]) -> dict[str, Part]:
         cwd = Path.home() / str(body.get("cwd") or "prime-rl")
         more = standing(self._pod.runs.home, cwd)
         return {"schema": lambda: schema.of_files(body, cwd, more)}
 
     def _config(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        path = Path.home() / str(arguments.get("cwd") or "") / str(arguments.get("config") or "")
+        cwd, named = Path.home() / str(arguments.get("cwd") or ""), arguments.get("named") or ()
+        path = cwd / str(arguments.get("config") or "")
+        if not isinstance(named, (list, tuple)):
+            raise BadRequest("`named` is a list of files.")
         files: list[list[str]] = []
-        pending, room = [(path, 0)], _CONFIG_BYTES
+        pending, room = [(path, 0), *((cwd / str(name), 0) for name in named if str(name).endswith(".toml"))], _CONFIG_BYTES
         while pending:
             file, depth = pending.pop(0)
             if file.suffix != ".toml" or depth > _DEPTH:
@@ -170,15 +213,15 @@ class Look:
             self._changed.notify_all()
 
 
-class _Once:
-    """A look that several parts need, made by the first of them."""
+class _Once(Generic[Made]):
+    """What several parts need, made by the first of them."""
 
-    def __init__(self, work: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, work: Callable[[], Made]) -> None:
         self._work = work
         self._lock = threading.Lock()
-        self._result: dict[str, Any] | None = None
+        self._result: Made | None = None
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> Made:
         with self._lock:
             if self._result is None:
                 self._result = self._work()
@@ -187,10 +230,35 @@ class _Once:
 
 def _stack(planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]) -> dict[str, Any]:
     """The environment that the start will have: its checkout's, or the one that the trainer itself names."""
-    if planned.container:
-        return {"unknown": f"It is that of container {planned.container}, which is not looked into from the host."}
     environment = {**more, **registry.get(planned.trainer).environment(planned)}
     return stack.look(planned.cwd, known["modules"], environment, known.get("python"))
+
+
+def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a start in a container, where the hub's cache has the name that we can look at. What forbids a look into it
+    forbids the start too, and is said there."""
+    try:
+        inside = box()
+    except AgentError:
+        return dict(given)
+    theirs = inside.environment()
+    home = Path(theirs.get("HF_HOME") or Path(theirs.get("HOME") or "/root", ".cache", "huggingface"))
+    seen = {"HF_HOME": str(inside.view.here(home) or inside.view.raw(home))}
+    if cache := theirs.get("HF_DATASETS_CACHE"):
+        seen["HF_DATASETS_CACHE"] = str(inside.view.here(cache) or inside.view.raw(cache))
+    return {**theirs, **seen, **given}
+
+
+def _services(box: Box, python: str, question: Mapping[str, Any], model: str, more: Mapping[str, str]) -> dict[str, Any]:
+    """Hub, W&B and the model are asked with the container's own credentials, the object store with ours."""
+    theirs = services.probe({"urls": question["urls"], "model": model, "only": _IN_THERE}, environment=more, ask=box.ask, python=python)
+    ours = services.probe({**question, "only": ("b2",)})
+    return {**theirs, "b2": ours["b2"], "clock": ours["clock"] or theirs["clock"], "container": box.name}
+
+
+def _elsewhere(box: Box, cwd: Path, model: str) -> str:
+    """A model that lies on the machine or in the image is asked nobody about."""
+    return "" if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model))) else model
 
 
 def _local_or_id(cwd: Path, model: str) -> str:

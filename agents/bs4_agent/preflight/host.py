@@ -8,6 +8,7 @@ from typing import Any
 
 from bs4_agent.errors import AgentError
 from bs4_agent.probes import cuda
+from bs4_agent.runs.inside import Box
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_needs, verl_settings
@@ -19,24 +20,29 @@ MODULES = ["verl"]
 _CUDA_S = 90.0
 
 
-def interpreter(cwd: Path, environment: Mapping[str, str]) -> str:
-    """The one that a launch of verl in `cwd` would take."""
-    return verl_needs.interpreter(LaunchSpec("preflight", "verl", UNKNOWN_CONFIG, cwd, cwd, env=environment), absolute=True)
+def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") -> str:
+    """The one that a launch of verl in `cwd` would take; in a container, as verl_needs.interpreter tells it."""
+    spec = LaunchSpec("preflight", "verl", UNKNOWN_CONFIG, cwd, cwd, env=environment, container=container)
+    return verl_needs.interpreter(spec, absolute=not container)
 
 
-def look(cwd: Path, python: str, environment: Mapping[str, str]) -> dict[str, Any]:
+def look(cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None) -> dict[str, Any]:
     """`memory` {used, total}, `disk` of `cwd`, `project` (path, or null where it is not there), `verl` (release of a checkout there, or
-    null), `cuda` as `probes.cuda.probe`, or {"unknown": why}."""
-    used, total = MemoryMeter().used_and_total()
+    null), `cuda` as `probes.cuda.probe`, or {"unknown": why}. `box`: the container whose Python is asked and whose memory counts;
+    `container` is its name then, and `project` as it is called in there."""
+    meter = MemoryMeter() if box is None else MemoryMeter(own=Path(f"/proc/{box.init}/cgroup"))
+    used, total = meter.used_and_total()
     known = verl_settings.version(cwd)
     try:
-        torch: dict[str, Any] = cuda.probe(python, _CUDA_S, environment)
+        torch: dict[str, Any] = cuda.probe(python, _CUDA_S, environment, None if box is None else box.ask)
     except AgentError as error:
         torch = {"unknown": error.message}
+    project = cwd if box is None else box.view.inside(cwd)
     return {
+        **({} if box is None else {"container": box.name}),
         "memory": {"used": used, "total": total},
         "disk": disk_usage(cwd),
-        "project": str(cwd) if cwd.is_dir() else None,
+        "project": str(project) if project is not None and cwd.is_dir() else None,
         "verl": None if known is None else ".".join(map(str, known)),
         "cuda": torch,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,15 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
 from bs4_agent.runs import launch_plan
+from bs4_agent.runs.inside import Box
 from bs4_agent.runs.launching import spec_of
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 
+#: Of whatever a program lives in: a container's is its own.
+_SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)
 #: Holders and steps that are told one by one.
 _TOLD = 16
 _COMMAND = 160
@@ -31,14 +34,30 @@ _COMMAND = 160
 FRESH_S = 4.0
 
 
-def at_pod(pod: Pod, run: str, environment: Mapping[str, str]) -> dict[str, Any]:
+def at_pod(pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None) -> dict[str, Any]:
     """What concerns every start: GPUs, limits (those that `run` would get), shared memory, and of the `environment`
-    that a launch gets the names that change how vLLM starts."""
+    that a launch gets the names that change how vLLM starts. `box`: the container that it starts in, whose limits and shared memory are
+    its own: `container` is its name then, or {"unknown": why}. GPUs are the machine's either way."""
+    found: dict[str, Any] = {"gpus": _gpus(pod)}
+    names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
+    if box is None:
+        return {
+            **found,
+            "nofile": {"soft": pod.nofile(run), "hard": pod.hard_nofile()},
+            "shm": disk_usage(pod.shared_memory()),
+            "environment": {name: environment.get(name) for name in names},
+        }
+    try:
+        inside = box()
+    except AgentError as error:
+        return {**found, "container": {"unknown": error.message}, "nofile": None, "shm": None, "environment": {}}
+    theirs = {**inside.environment(), **environment}
     return {
-        "gpus": _gpus(pod),
-        "nofile": {"soft": pod.nofile(run), "hard": pod.hard_nofile()},
-        "shm": disk_usage(pod.shared_memory()),
-        "environment": {name: environment.get(name) for name in ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")},
+        **found,
+        "container": inside.name,
+        "nofile": inside.nofile(),
+        "shm": {**disk_usage(inside.view.raw(_SHARED)), "path": _SHARED},
+        "environment": {name: theirs.get(name) for name in names},
     }
 
 

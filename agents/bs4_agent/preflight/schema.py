@@ -20,6 +20,8 @@ SCHEMA_S = 90.0
 def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     """As `probes.classes.probe` answers, for the command line that a launch of `spec` would have; where no launch would be made, for its
     config and options alone."""
+    if spec.container:
+        return {"unknown": f"The trainer's own classes lie in container {spec.container}, where they are not asked."}
     try:
         argv = registry.get(spec.trainer).command(spec)
         words = argv[argv.index("-m") + 2 :] if "-m" in argv[:7] else argv[3:]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.digest import sha256
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
+from bs4_agent.runs.inside import Box
 
 #: An import can come to another end although nothing was installed (an editable checkout was changed): it is believed for so long.
 IMPORT_KEPT_S = 600.0
@@ -69,21 +70,46 @@ def look(cwd: Path, modules: Sequence[str], environment: Mapping[str, str] | Non
         known = _versions.get(at)
     if known is None:
         known = versions.probe(str(python), timeout=20.0)
-    wanted = list(dict.fromkeys([*modules, *(["flash_attn"] if known.get("flash_attn") else [])]))
-    now = time.monotonic()
     with _lock:
         _keep(_versions, at, known)
-        # A checkout is imported from where it lies, whatever is installed.
-        where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
+    found = _imported(
+        at, _wanted(modules, known), cwd, environment, lambda left: imports.probe(str(python), left, IMPORT_S, str(cwd), environment)
+    )
+    return {"python": str(python), "revision": at[:16], "versions": known, "imports": found}
+
+
+def look_inside(box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str) -> dict[str, Any]:
+    """As `look`, of the interpreter `python` (our path of it, or the container's name) in a container, and `container`: its name. What is
+    installed in there is not watched from here, so its versions are asked anew each time. LaunchFailed, StepFailed."""
+    known = versions.probe(python, timeout=20.0, ask=box.ask)
+    at = f"{box.name} {box.init} {python}"
+    wanted = _wanted(modules, known)
+    found = _imported(at, wanted, cwd, environment, lambda left: imports.probe(python, left, IMPORT_S, str(cwd), environment, ask=box.ask))
+    program = str(box.view.inside(python) or python) if python.startswith("/") else python
+    return {"python": program, "container": box.name, "revision": "", "versions": known, "imports": found}
+
+
+def _wanted(modules: Sequence[str], known: Mapping[str, str | None]) -> list[str]:
+    return list(dict.fromkeys([*modules, *(["flash_attn"] if known.get("flash_attn") else [])]))
+
+
+def _imported(
+    at: str, wanted: Sequence[str], cwd: Path, environment: Mapping[str, str] | None, ask: Callable[[list[str]], dict[str, str | None]]
+) -> dict[str, str | None]:
+    """Module -> error or None, of the environment `at`; what was imported a while ago is not asked again."""
+    now = time.monotonic()
+    # A checkout is imported from where it lies, whatever is installed.
+    where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
+    with _lock:
         fresh = {m: _imports[where, m][1] for m in wanted if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S}
     if left := [module for module in wanted if module not in fresh]:
-        asked = imports.probe(str(python), left, IMPORT_S, str(cwd), environment)
+        asked = ask(left)
         with _lock:
             for module, problem in asked.items():
                 if problem is None:  # a failure is looked at anew: somebody is about to mend it
                     _keep(_imports, (where, module), (now, problem))
         fresh.update(asked)
-    return {"python": str(python), "revision": at[:16], "versions": known, "imports": fresh}
+    return fresh
 
 
 def _keep(cache: dict[Any, Any], key: Any, value: Any) -> None:

@@ -9,25 +9,25 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bs4_agent.probes.asking import Ask
 
 #: Characters of an error that are told.
 _ERROR = 400
 
 
-def probe(python: str, timeout: float = 90.0, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def probe(python: str, timeout: float = 90.0, environment: Mapping[str, str] | None = None, ask: Ask | None = None) -> dict[str, Any]:
     """`{"torch", "cuda", "available", "devices", "error"}`: versions and a count, null where torch cannot be imported and `error` says why.
-    StepFailed when nothing came back within `timeout` seconds."""
-    import os
+    `ask`: how the interpreter is asked, where not on this machine. StepFailed when nothing came back within `timeout` seconds."""
     import subprocess
 
     from bs4_agent.errors import StepFailed
+    from bs4_agent.probes.asking import here
 
     try:
-        done = subprocess.run(
-            [python, "-B", __file__], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=timeout,
-            env={**os.environ, **(environment or {})}, check=False,
-        )  # fmt: skip
+        done = (ask or here)(python, __file__, timeout=timeout, more=environment or {})
         return dict(json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
     except subprocess.TimeoutExpired:
         raise StepFailed(f"{python} did not say within {timeout:.0f} s whether torch can use the GPUs; try again.") from None

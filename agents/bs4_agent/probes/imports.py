@@ -10,29 +10,36 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bs4_agent.probes.asking import Ask
 
 #: Characters of an error that are told; a traceback's last line is shorter.
 _ERROR = 400
 
 
 def probe(
-    python: str, modules: list[str], timeout: float = 90.0, cwd: str | None = None, more: Mapping[str, str] | None = None
+    python: str,
+    modules: list[str],
+    timeout: float = 90.0,
+    cwd: str | None = None,
+    more: Mapping[str, str] | None = None,
+    ask: Ask | None = None,
 ) -> dict[str, str | None]:
     """Module -> None when it can be imported, else the error in one line. A module of which nothing came back (the interpreter crashed or
-    took longer than `timeout` seconds in all) has an error that says so. `more`: environment beside ours. StepFailed when the interpreter
-    cannot be started."""
+    took longer than `timeout` seconds in all) has an error that says so. `more`: environment beside ours; `ask`: how the interpreter is
+    asked, where not on this machine. StepFailed when the interpreter cannot be started."""
     import subprocess
 
     from bs4_agent.errors import StepFailed
+    from bs4_agent.probes.asking import here
 
     # No GPU is touched: a context on one would take memory from whoever trains there.
-    environment = {**os.environ, **(more or {}), "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
+    environment = {**(more or {}), "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
     ended = "the interpreter died while importing it"
     try:
-        done = subprocess.run(
-            [python, "-B", __file__], input=json.dumps(modules).encode(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=timeout, env=environment, cwd=cwd, check=False,
-        )  # fmt: skip
+        done = (ask or here)(python, __file__, json.dumps(modules).encode(), timeout=timeout, more=environment, cwd=cwd)
         output = done.stdout
         if done.returncode < 0:
             ended += f" (signal {-done.returncode})"

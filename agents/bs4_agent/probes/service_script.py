@@ -39,6 +39,7 @@ def ask(request: Mapping[str, Any]) -> Answer:
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
     model = str(request.get("model") or "")
+    asked = set(request.get("only") or ("hub", "wandb", "b2", "model"))
     dates: list[tuple[str, float]] = []
     answer: Answer = {}
 
@@ -50,17 +51,18 @@ def ask(request: Mapping[str, Any]) -> Answer:
         thread.start()
         return thread
 
-    threads = [
-        work("hub", lambda: _hub(urls["hub"], dates)),
-        work("wandb", lambda: _wandb(urls["wandb"], dates)),
-        work("b2", lambda: _b2(urls["b2"], str(request.get("b2_file") or ""), dates)),
-        work("model", lambda: _model(urls["hub"], model, dates)),
-    ]
+    questions: dict[str, Callable[[], Any]] = {
+        "hub": lambda: _hub(urls["hub"], dates),
+        "wandb": lambda: _wandb(urls["wandb"], dates),
+        "b2": lambda: _b2(urls["b2"], str(request.get("b2_file") or ""), dates),
+        "model": lambda: _model(urls["hub"], model, dates),
+    }
+    threads = [work(name, question) for name, question in questions.items() if name in asked]
     until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two questions
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
     silent = {"token": "unknown", "state": "unknown", "detail": "no answer in time"}
-    found: Answer = {name: answer.get(name, silent) for name in ("hub", "wandb", "b2")}
+    found: Answer = {name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked}
     found["model"] = answer.get("model")
     found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)} if dates else None
     return found

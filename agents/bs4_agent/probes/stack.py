@@ -8,6 +8,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bs4_agent.probes.asking import Ask
 
 # JSON key -> the distribution's name.
 _DISTRIBUTIONS = {
@@ -22,18 +26,20 @@ _DISTRIBUTIONS = {
 }
 
 
-def probe(python: str, timeout: float = 5.0) -> dict[str, str | None]:
+def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str, str | None]:
     """Versions in the environment of the interpreter `python`; StepFailed when that does not answer within `timeout` seconds.
 
     `{"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn", "cuda"}`, null for what is not installed.
+    `ask`: how it is asked, where not on this machine.
     """
     import subprocess
 
     from bs4_agent.errors import StepFailed
+    from bs4_agent.probes.asking import here
 
     try:
-        # -B: nothing is written into the agent's directory by another interpreter.
-        done = subprocess.run([python, "-B", __file__], capture_output=True, timeout=timeout, check=True, stdin=subprocess.DEVNULL)
+        done = (ask or here)(python, __file__, timeout=timeout, more={})
+        done.check_returncode()
         return dict(json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise StepFailed(f"{python} did not tell its versions ({error}); name the training environment's own python.") from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -16,6 +17,7 @@ from bs4_agent.runs import inside
 from bs4_agent.runs.files import write_json
 from bs4_agent.runs.launch import make_attempt
 from bs4_agent.runs.model import Run
+from bs4_agent.runs.places import same_run
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
@@ -24,6 +26,8 @@ from bs4_agent.trainers.base import LaunchSpec
 
 _KEPT = ("CUDA_", "NCCL_", "VLLM_", "HF_HOME", "HF_HUB_OFFLINE", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV", "VERL_FILE_LOGGER_")
 
+#: How long after its launcher's end an attempt may still count as live; verl's actors take up to ten seconds to go.
+_JUDGED_S = 20.0
 #: What a shim is once it has started its launcher.
 _SHIM = "bs4_agent/runs/reap.py"
 Row = tuple[int, int, Sequence[str], Path]
@@ -77,20 +81,41 @@ def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
     return found
 
 
+def too_early(runs: Runs, candidate: Candidate) -> bool:
+    """Whether the candidate goes on with a run whose last attempt has lost its launcher and is not judged to be over yet. Who starts a run
+    again at once would otherwise be given another name, because that one still counts as live."""
+    if time.time() - candidate.started_t > _JUDGED_S:
+        return False  # what is left of that attempt goes on working: two runs they are
+    again = [run for run in runs.all() if run.live and _same(runs, run, candidate.spec)]
+    return any(run.attempt is not None and run.attempt.launcher is not None and not run.attempt.launcher.alive() for run in again)
+
+
 def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
     """Watch the candidate as run `name`; its processes are those seen below its root while that lives.
 
-    Without a name, or with the one that the trainer knows it by, a number is added where another run has it. Raises RunExists when a
-    live run has the given name, NotApplicable when the process has ended or is known already, or lives in a container that hides its files.
+    Without a name, or with the one that the trainer knows it by, it is the next attempt of the run that has its directory, and else a run
+    of its own, with a number where another run has that name. Raises RunExists when a live run, or one in another directory, has the given
+    name, NotApplicable when the process has ended or is known already, or lives in a container that hides its files.
     """
     if candidate.problem:
         raise NotApplicable(candidate.problem)
-    name = safe_name(name, "run") if name and name != candidate.spec.run else _free_name(runs, candidate.spec)
+    before = {run.name: run for run in runs.all() if _same(runs, run, candidate.spec)}
+    if name and name != candidate.spec.run:
+        name = safe_name(name, "run")
+    else:
+        name = _next_of(before.values(), safe_name(candidate.spec.run, "run")) or _free_name(runs, candidate.spec)
     kept = _kept_environment(candidate.root.pid)
     spec = replace(candidate.spec, run=name, trainer_name=candidate.spec.trainer_name or candidate.spec.run, env=kept)
     with runs.launch_lock(name):
-        if any(run.name == name and run.live for run in runs.all()):
+        known = next((run for run in runs.all() if run.name == name), None)
+        if known is not None and known.live:
             raise RunExists(f"{name} is the name of a run that is live; adopt pid {candidate.root.pid} under another name.")
+        if known is not None and known.attempts and name not in before:
+            raise RunExists(
+                f"{name} is the name of another run, in {known.spec.output_dir}; adopt pid {candidate.root.pid} under another name."
+            )
+        if known is not None and name in before:
+            spec = _in_the_same_place(runs, spec, known)
         if runs.membership.knows(candidate.root) or not candidate.root.alive():
             raise NotApplicable(f"pid {candidate.root.pid} has ended or is known already; look for runs again.")
         runs.register(spec, adopted=True)
@@ -139,10 +164,32 @@ def _from_here(candidate: Candidate, launcher: Row, table: Sequence[Row], recogn
     return replace(candidate, problem=f"What pid {pid} trains could not be read from its container; launch it from here instead.")
 
 
+def _same(runs: Runs, run: Run, spec: LaunchSpec) -> bool:
+    """Whether `spec` is another start of `run`: the same program in the same run directory, whatever either is called."""
+    if (run.spec.trainer, run.spec.component) != (spec.trainer, spec.component):
+        return False
+    trainer = runs.trainer(spec)
+    return same_run(trainer.layout(run.spec), trainer.layout(spec))
+
+
+def _next_of(before: Iterable[Run], wanted: str) -> str | None:
+    """The name of the run that goes on, None where there is none that has ended. Of several that had the directory, the one that the
+    trainer itself calls so, else the newest: a run that was taken for another one once must not stay two for ever."""
+    ended = [run for run in before if not run.live]
+    ended.sort(key=lambda run: (run.name == wanted, run.attempt.started_t if run.attempt is not None else 0.0))
+    return ended[-1].name if ended else None
+
+
+def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
+    """`spec` by the directories that the run is known by: what was moved aside and archived lies beside those."""
+    moved = replace(spec, output_dir=known.spec.output_dir, trainer_name=known.spec.trainer_name or known.spec.run)
+    return moved if _same(runs, known, moved) else spec
+
+
 def _free_name(runs: Runs, spec: LaunchSpec) -> str:
-    """The run's own name; with a number where another run, or a live one, has it already."""
+    """The run's own name, with a number where another run has it already."""
     wanted = safe_name(spec.run, "run")
-    taken = {run.name for run in runs.all() if run.live or run.spec.output_dir != spec.output_dir}
+    taken = {run.name for run in runs.all()} | set(runs.unreadable)
     return next(name for number in count(1) if (name := wanted if number == 1 else f"{wanted}-{number}") not in taken)
 
 

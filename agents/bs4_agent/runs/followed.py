@@ -12,6 +12,7 @@ from bs4_agent import containers
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.identity import Identity
 from bs4_agent.paths import storage
+from bs4_agent.runs.container_log import ContainerLog
 from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
@@ -44,6 +45,8 @@ _BEFORE_S = 0.5
 #: An attempt that we start is known within 0.2 s of its first file, one that a person starts by hand within 10 s.
 _ATTEMPT_KNOWN_S = 15.0
 _STEP_SOURCES = ("trainer", "orchestrator", "metrics")
+#: The log of what a container prints, unless that is the trainer's own.
+BOX = "container"
 _LOUD = frozenset({"ERROR", "CRITICAL"})
 
 #: (run, attempt, trainer id, source, line, its place as evidence)
@@ -167,9 +170,10 @@ class Followed:
     def _expect(self, attempt: Attempt) -> None:
         """Every log that this attempt has or will have becomes a stream."""
         self._metrics = self._trainer.metrics_path(self._run.spec)
+        own = self._runs.attempt_directory(self._run.name, attempt.number)
         for found in self._logs(attempt):
             source = self._sources.get(found.source) or self._add(found.source)
-            if _is_of(found.path, attempt):
+            if found.path.parent == own or _is_of(found.path, attempt):
                 source.stream.follow(found.path, attempt.number)
 
     def _logs(self, attempt: Attempt) -> list[LogSource]:
@@ -179,7 +183,27 @@ class Followed:
         own: Path | None = self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
         if attempt.adopted:
             own = _standard_output(attempt.launcher)
-        return logs if own is None else [LogSource(name, own), *logs]
+        found = logs if own is None else [LogSource(name, own), *logs]
+        return found if (box := self._of_container(attempt)) is None else [*found, LogSource(name if box.trainers else BOX, box.path)]
+
+    def _of_container(self, attempt: Attempt) -> ContainerLog | None:
+        """What its container prints, asked for here. It is the trainer's own log where a trainer that was adopted prints there."""
+        box = self._runs.container_log(self._run, attempt)
+        if box is None:
+            return None
+        if (
+            attempt.adopted
+            and attempt.launcher is not None
+            and attempt.launcher.alive()
+            and (first := containers.first_of(attempt.launcher.pid))
+        ):
+            box.printed_by(attempt.launcher.pid, first)
+        before = box.problem
+        if box.poll(ended=attempt.end is not None):
+            self._busy_m = time.monotonic()
+        if box.problem and box.problem != before:
+            self._runs.note_gap(f"log/{self._run.name}/{BOX}", {"generation": 0, "from": 0, "to": None, "reason": box.problem})
+        return box
 
     def _add(self, name: str) -> Source:
         run = self._run

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bs4_agent import containers
 from bs4_agent.clock import stamp
-from bs4_agent.errors import LaunchFailed
+from bs4_agent.errors import LaunchFailed, StepFailed
 from bs4_agent.identity import Identity
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import INSIDE as NOTE
@@ -35,6 +36,14 @@ _INSPECT_S = 20.0
 _START_S, _LOOK_S = 30.0, 0.1
 #: Clocks of processes and of attempts agree to within this.
 _BEFORE_S = 2.0
+#: What Docker's client ends with when nothing was started: its daemon refused, the program cannot be run, it is not there.
+_NOT_STARTED = (125, 126, 127)
+#: Runs a script that only our side has, handed over as a word. It ends itself in time: what is started in there is no child of the
+#: client, so ending the client would leave it behind. The place that it names is nowhere: no module may hide one of the environment's.
+_SCRIPT = (
+    "import signal, sys; signal.alarm(int(sys.argv[1])); sys.path[0] = '/bs4-probe'; "
+    "exec(compile(sys.argv[2], '/bs4-probe/probe.py', 'exec'), {'__name__': '__main__', '__file__': '/bs4-probe/probe.py'})"
+)
 
 
 def command(spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
@@ -43,17 +52,83 @@ def command(spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str
     Names of variables stand in the argv, values never: Docker's client takes them from its own environment. LaunchFailed when the container
     does not run, or does not see the directories of the run.
     """
-    view = _view(spec.container)
-    for path in (spec.cwd, spec.output_dir):
-        if view.inside(path) is None:
+    box = Box(spec.container)
+    box.place(spec.output_dir)
+    inner = box.variables(environment)
+    return box.command(box.view.words_inside(argv), cwd=spec.cwd, names=(*sorted(inner), MARK)), inner
+
+
+class Box:
+    """A container that runs, by the name that `docker exec` takes. LaunchFailed when it does not run, or may not be looked into."""
+
+    def __init__(self, container: str) -> None:
+        self.name = container
+        self.init, self.view = _first_of(container)
+
+    def place(self, path: Path) -> str:
+        """What is our `path` in there. LaunchFailed when it is not mounted."""
+        found = self.view.inside(path)
+        if found is None:
             raise LaunchFailed(
-                f"{path} is not mounted into container {spec.container}. Start the container with `-v {path}:{path}`, or name a directory "
+                f"{path} is not mounted into container {self.name}. Start the container with `-v {path}:{path}`, or name a directory "
                 "that it has mounted."
             )
-    inner = dict(zip(environment, view.words_inside(environment.values()), strict=True))
-    inner.pop("PATH", None)  # the container has its own
-    flags = [word for name in (*sorted(inner), MARK) for word in ("-e", name)]
-    return ["docker", "exec", "-w", str(view.inside(spec.cwd)), *flags, spec.container, *view.words_inside(argv)], inner
+        return str(found)
+
+    def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """`environment` with the paths of the container."""
+        inner = dict(zip(environment, self.view.words_inside(environment.values()), strict=True))
+        inner.pop("PATH", None)  # the container has its own
+        return inner
+
+    def command(self, words: Sequence[str], *, cwd: Path | None, names: Iterable[str], flags: Sequence[str] = ()) -> list[str]:
+        """The argv that runs `words`, whose paths are the container's, in our directory `cwd` (None: where the image says). `names`: the
+        variables whose values Docker's client takes from its own environment; no value ever stands in an argv."""
+        where = [] if cwd is None else ["-w", self.place(cwd)]
+        return ["docker", "exec", *flags, *where, *(word for name in names for word in ("-e", name)), self.name, *words]
+
+    def ask(
+        self, python: str, script: str, question: bytes = b"", *, timeout: float, more: Mapping[str, str], cwd: str | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """See probes.asking.Ask: the container's own interpreter, in its own environment. `python`: our path of one that lies in a
+        mounted directory, else the container's name of it."""
+        program = str(self.view.inside(python) or python) if python.startswith("/") else python
+        inner = self.variables(more)
+        words = [program, "-B", "-c", _SCRIPT, str(max(1, round(timeout))), Path(script).read_text("utf-8")]
+        argv = self.command(words, cwd=None if cwd is None else Path(cwd), names=sorted(inner), flags=["-i"])
+        done = subprocess.run(
+            argv, input=question, capture_output=True, timeout=timeout + _INSPECT_S, env={**os.environ, **inner}, check=False
+        )
+        if done.returncode in _NOT_STARTED:
+            # Docker 20.10 tells what its runtime says on standard output, where the program's own would be.
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+            raise StepFailed(
+                f"{program} cannot be run in container {self.name} ({said[-1][:200] if said else done.returncode}); name the training "
+                "environment with --env VIRTUAL_ENV=DIR."
+            )
+        if done.returncode == 128 + signal.SIGALRM:
+            raise subprocess.TimeoutExpired(argv[:2], timeout, done.stdout)
+        ended = done.returncode if done.returncode <= 128 else 128 - done.returncode
+        return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
+
+    def environment(self) -> dict[str, str]:
+        """What every program in there gets; of the image, and as the container was started."""
+        try:
+            words = Path(f"/proc/{self.init}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return {}
+        pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+        return {name: value for name, _, value in pairs}
+
+    def nofile(self) -> dict[str, int | None]:
+        """`{"soft", "hard"}`: how many files a program in there may open; null for what is not told."""
+        try:
+            lines = Path(f"/proc/{self.init}/limits").read_text().splitlines()
+        except OSError:
+            lines = []
+        words = next((line.split() for line in lines if line.startswith("Max open files")), [])
+        numbers = [int(word) if word.isdigit() else None for word in words[3:5]] or [None, None]
+        return {"soft": numbers[0], "hard": numbers[1]}
 
 
 def mark() -> str:
@@ -126,7 +201,8 @@ def _noted(proc: Proc) -> dict[str, object]:
     return {"identity": proc.identity.as_dict(), "cmdline": list(proc.cmdline), "comm": proc.comm}
 
 
-def _view(container: str) -> containers.View:
+def _first_of(container: str) -> tuple[int, containers.View]:
+    """Our pid of its first process, and what that sees."""
     if container == containers.UNNAMED or not _NAME.fullmatch(container):
         raise LaunchFailed(
             "The run was found in a container whose name cannot be told from here. Launch it with --container NAME, as `docker ps` shows "
@@ -139,7 +215,7 @@ def _view(container: str) -> containers.View:
         raise LaunchFailed(hidden.message) from None
     if view is None:
         raise LaunchFailed(f"Container {container} does not run; start it with `docker start {container}`, then launch again.")
-    return view
+    return pid, view
 
 
 def _init_of(container: str) -> int:

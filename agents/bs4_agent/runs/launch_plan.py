@@ -300,6 +300,9 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
     notes = []
     if known.spec.config != spec.config:
         notes.append(f"The attempt before used {known.spec.config}.")
+    if known.spec.container != spec.container:
+        places = [f"in container {one.container}" if one.container else "on the machine itself" for one in (known.spec, spec)]
+        notes.append(f"The attempt before ran {places[0]}; this one starts {places[1]}.")
     if spec.trainer == VERL:
         mine = verl_settings.overrides(spec.overrides)
         lost = [verl_settings.word(key, value) for key, value in verl_settings.overrides(known.spec.overrides).items() if key not in mine]

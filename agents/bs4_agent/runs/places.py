@@ -41,6 +41,12 @@ def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     return [path for path in found if not any(other in path.parents for other in found)]
 
 
+def same_run(one: RunLayout, other: RunLayout) -> bool:
+    """Whether two starts of one trainer are attempts of one run: the directory that makes a run, every link resolved, is the same. The
+    directory above it says nothing: several runs lie in one, and who starts a run again by hand may name it by another one."""
+    return (one.told or one.run_dir).resolve() == (other.told or other.run_dir).resolve()
+
+
 def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
     """A directory that two runs would both write to, or None."""
     for mine in own_directories(one):

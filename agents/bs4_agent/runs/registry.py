@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_agent import containers
 from bs4_agent.clock import stamp
 from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
 from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
+from bs4_agent.runs.container_log import ContainerLog
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.runs.model import Attempt, Exit, Member, Run
@@ -70,6 +72,7 @@ class Runs:
         self._launcher_gone_m: dict[tuple[str, int], float] = {}
         self._exits: dict[tuple[str, int], tuple[int, list[Exit]]] = {}
         self._launch_locks: dict[str, threading.Lock] = {}
+        self._container_logs: dict[tuple[str, int], ContainerLog] = {}
         self.unreadable: dict[str, str] = {}
         """Runs whose files cannot be understood (a newer agent's, a damaged disk's) -> why. They are left alone and stop nobody else."""
         for directory in sorted(home.runs.iterdir()) if home.runs.exists() else []:
@@ -174,6 +177,16 @@ class Runs:
         """Whether a stop of ours is under way for this attempt, or ended it."""
         return (self.attempt_directory(run, attempt) / "stop.json").exists()
 
+    def container_log(self, run: Run, attempt: Attempt) -> ContainerLog | None:
+        """What the container of an attempt prints; None of one on the machine itself, and where the container's name cannot be told."""
+        if run.spec.container in ("", containers.UNNAMED):
+            return None
+        key = (run.name, attempt.number)
+        if key not in self._container_logs:
+            directory = self.attempt_directory(run.name, attempt.number)
+            self._container_logs[key] = ContainerLog(run.spec.container, directory, attempt.started_t)
+        return self._container_logs[key]
+
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
         """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the journal: now, or when it has room again."""
         with self._lock:
@@ -236,7 +249,11 @@ class Runs:
             return
         record = read_json(directory / "spec.json")
         spec = run.spec if record is None else spec_from_dict(record["launch"])
-        end = compose_end(self.trainer(spec), spec, attempt, over, living, None if attempt.adopted else directory / "launcher.log")
+        own = None if attempt.adopted else directory / "launcher.log"
+        if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
+            box.finish()  # its last words are judged by
+            own = box.path
+        end = compose_end(self.trainer(spec), spec, attempt, over, living, own)
         write_json(directory / "outcome.json", end_as_dict(over.state, end))
         attempt.state, attempt.end = over.state, end
         self.membership.end(run.name, attempt.number)
@@ -287,6 +304,8 @@ class Runs:
             "started_t": attempt.started_t,
             "overrides": (read_json(directory / "spec.json") or {"launch": {}})["launch"].get("overrides", []),
         }
+        if run.spec.container:
+            fields["container"] = run.spec.container
         if attempt.adopted:
             self._told.tell(directory, run.name, attempt.number, "adopted", fields)
         return self._told.tell(directory, run.name, attempt.number, "attempt-started", fields)

@@ -18,6 +18,7 @@ CROWDED = 32
 #: Colours and other escape sequences, which end at the line's end at the latest: what a person searches for has none in it.
 ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-~]?)")
 _NEWLINE = re.compile(rb"\n")
+_LF = 0x0A
 
 
 class Block:
@@ -54,12 +55,13 @@ class Reader:
         self._address = ctypes.addressof(memory)
         self._memory = memory
 
-    def blocks(self, fd: int, begin: int, end: int, must: bytes = b"") -> Iterator[tuple[int, Block | None]]:
+    def blocks(self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0) -> Iterator[tuple[int, Block | None]]:
         """(where the block ends, the block) of [begin, end), whole lines each; None for a block that does not hold `must`.
 
-        Only a line longer than a block is cut. A block that is passed over was never copied into an object: 0.1 s for 474 MB.
+        Only a line longer than a block is cut, and its next part begins `overlap` bytes before, so that a text lies whole in one of them.
+        A block that is passed over was never copied into an object: 0.1 s for 474 MB.
         """
-        for start, size in self._whole_lines(fd, begin, end):
+        for start, size in self._whole_lines(fd, begin, end, overlap):
             passed = must and not self._holds(must, size)
             yield start + size, None if passed else Block(start, bytes(self._view[:size]))
 
@@ -67,31 +69,37 @@ class Reader:
         """(where a block begins, where it ends, its lines that hold `wanted`) of [begin, end). `wanted` is in small letters where
         `ignore_case`; `must`: a part of it that is in a block as it stands, for certain, or nothing.
 
-        Counted where they were read: a copy of each block takes longer than looking through it (0.18 s for 474 MB).
+        Counted where they were read: a copy of each block takes longer than looking through it (0.18 s for 474 MB). A line that is longer
+        than a block counts once.
         """
+        counted = False  # whether the block begins inside a line that was counted
         line, twice = re.compile(re.escape(wanted) + rb"[^\n]*"), re.compile(re.escape(wanted) + rb".*" + re.escape(wanted))
-        for start, size in self._whole_lines(fd, begin, end):
-            if must and not self._holds(must, size):
-                yield start, start + size, 0
-            elif ignore_case or self._buffer.find(b"\x1b", 0, size) >= 0:
-                text = Block(start, bytes(self._view[:size])).text
-                text = text.lower() if ignore_case else text
-                yield start, start + size, _lines(text, len(text), wanted, functools.partial(text.find, wanted), line, twice)
-            else:
-                yield start, start + size, _lines(self._buffer, size, wanted, functools.partial(self._find, wanted), line, twice)
+        for start, size in self._whole_lines(fd, begin, end, len(wanted) - 1):
+            cut = start + size < end and self._buffer[size - 1] != _LF  # then the block is part of one line
+            found = 0
+            if not (must and not self._holds(must, size)) and not (cut and counted):
+                text: bytes | bytearray = self._buffer
+                length, find = size, functools.partial(self._find, wanted)
+                if ignore_case or self._buffer.find(b"\x1b", 0, size) >= 0:
+                    text = Block(start, bytes(self._view[:size])).text
+                    text = text.lower() if ignore_case else text
+                    length, find = len(text), functools.partial(text.find, wanted)
+                first = (text.find(b"\n", 0, length) + 1 or length) if counted else 0
+                found = _lines(text, first, length, wanted, find, line, twice)
+            counted = cut and (counted or found > 0)
+            yield start, start + size, found
 
-    def _whole_lines(self, fd: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """(offset, bytes) of each block of [begin, end), which is in the buffer then."""
+    def _whole_lines(self, fd: int, begin: int, end: int, overlap: int = 0) -> Iterator[tuple[int, int]]:
+        """(offset, bytes) of each block of [begin, end), which is in the buffer then; see `blocks`."""
         while begin < end:
             size = os.preadv(fd, [self._view[: min(BLOCK, end - begin)]], begin)
             if size <= 0:
                 return
-            if begin + size < end:
-                size = self._buffer.rfind(b"\n", 0, size) + 1 or size
-            yield begin, size
-            begin += size
+            whole = self._buffer.rfind(b"\n", 0, size) + 1 if begin + size < end else size
+            yield begin, whole or size
+            begin += whole or max(1, size - overlap)
 
-    def back(self, fd: int, begin: int, end: int, must: bytes = b"") -> Iterator[tuple[int, Block | None]]:
+    def back(self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0) -> Iterator[tuple[int, Block | None]]:
         """(where the block begins, the block) of [begin, end), the last one first; otherwise as `blocks`."""
         while end > begin:
             start = max(begin, end - BLOCK)
@@ -107,7 +115,8 @@ class Reader:
                 raw = self._view[:size]
             passed = must and not self._holds(must, size)
             yield start, None if passed else Block(start, bytes(raw))
-            end = start
+            within = start > begin and len(raw) == size  # nothing was left for the block before: a line longer than a block
+            end = min(start + overlap, end - 1) if within else start
 
     def _find(self, needle: bytes, begin: int, end: int) -> int:
         """As bytes.find, in the buffer. Keeps the interpreter's lock: this is called for every match, and to get it back may take 5 ms."""
@@ -124,15 +133,16 @@ class Reader:
 
 def _lines(
     text: bytes | bytearray,
+    first: int,
     size: int,
     wanted: bytes,
     find: Callable[[int, int], int],
     line: re.Pattern[bytes],
     twice: re.Pattern[bytes],
 ) -> int:
-    """Lines with a match among the first `size` bytes; `find`: the next match of a range, -1 for none. Where they are crowded and no line
-    has two of them (`twice`), matches are counted, in C; else `line` finds a line at a time, in half as long again."""
-    found = find(0, size)
+    """Lines with a match in `first` to `size` of the text; `find`: the next match of a range, -1 for none. Where they are crowded and no
+    line has two of them (`twice`), matches are counted, in C; else `line` finds a line at a time, in half as long again."""
+    found = find(first, size)
     lines = 0
     while found >= 0:
         lines += 1

@@ -13,7 +13,7 @@ STRIDE = 64 * 1024
 #: Counts held per file: 128 KiB. When they are used up every second one is dropped and the stride doubles; a 100 GB file ends at 8 MiB.
 MAX_COUNTS = 16384
 #: A "line" without LF for longer than this is taken in pieces: no query walks back through gigabytes of it.
-LINE_LIMIT = 1024 * 1024
+LINE_LIMIT = 4 * 1024 * 1024
 
 
 class LineIndex:
@@ -81,9 +81,9 @@ def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
     return None
 
 
-def line_start(fd: int, offset: int) -> int:
-    """Where the line begins that `offset` lies in (`offset` itself when a line begins there), looking back at most LINE_LIMIT."""
-    lowest = max(0, offset - LINE_LIMIT)
+def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
+    """Where the line begins that `offset` lies in (`offset` itself when a line begins there), looking back at most `limit` bytes."""
+    lowest = max(0, offset - limit)
     while offset > lowest:
         begin = max(lowest, offset - STRIDE)
         newline = os.pread(fd, offset - begin, begin).rfind(b"\n")

@@ -36,11 +36,13 @@ class Queries:
     def run(self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
         """
         * `stat`: see the stream.
-        * `seek-line`: `line` (0-based; negative from the end, or from `cursor`) -> `cursor` where it begins, as far as it got.
+        * `seek-line`: `line` (0-based; negative from the end, or from `cursor`) -> `cursor` where it begins, as far as it got. From the
+          end with `room`: no further back than about so many bytes, `cut` then says so, and `within` that it is inside a longer line.
         * `seek-time`: `t` (wall seconds) -> `cursor` of the first line not before it, its `t`, and whether that is `exact`.
         * `seek-clock`: `seconds` from the clock of the line at `cursor`, over midnights -> `cursor` of the first line not before that.
         * `where`: `cursor` -> `line` it lies in, `lines` of the whole stream (unfinished one not counted).
-        * `search`: `pattern`, `regex`, `ignore_case`, `backwards` (bools), `cursor`, `limit` -> `hits` [{"cursor", "text"}], one per line.
+        * `search`: `pattern`, `regex`, `ignore_case`, `backwards` (bools), `cursor`, `limit` -> `hits` [{"cursor", "text", "at"}], one per
+          line, `at` bytes into it.
         * `count`: `pattern`, `regex`, `ignore_case`, `cursor` -> `stretches` [[generation, begin, end, lines]] that have any, and how far
           that is, `cursor`: counting goes on there when the log has grown.
         * `sift`: `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor` (least level, 0 to 50), `backwards`, `cursor`,
@@ -70,13 +72,16 @@ class Queries:
         if type(line) is not int:
             raise BadRequest("seek-line needs `line`, an integer; 0 is the first line, -1 the last.")
         if line < 0:
-            end = self._place(arguments.get("cursor", END))
-            found = seek.line_from_end(self._stream.pieces(), end, -line, budget)
+            end, room = self._place(arguments.get("cursor", END)), arguments.get("room")
+            if room is not None and (type(room) is not int or room < 1):
+                raise BadRequest("seek-line needs `room` to be a positive integer, bytes.")
+            found = seek.line_from_end(self._stream.pieces(), end, -line, budget, room)
         else:
             # An index is extended by one query at a time; a second one waits for at most a slice.
             with self._lock:
                 found = seek.line_from_start(self._stream.pieces(), self._index, line, budget)
-        return {"cursor": str(found.place), "next": found.ask_again}
+        answer: dict[str, Any] = {"cursor": str(found.place), "next": found.ask_again}
+        return {**answer, "cut": True, "within": found.within} if found.cut else answer
 
     def _seek_time(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         t = arguments.get("t")
@@ -118,7 +123,7 @@ class Queries:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
             hits, place = search.literal(pieces, start, needle, limit, Budget(budget.stop, TEXT_SLICE_S), backwards=backwards)
         return {
-            "hits": [{"cursor": str(cursor), "text": text} for cursor, text in hits],
+            "hits": [{"cursor": str(cursor), "text": text, "at": at} for cursor, text, at in hits],
             "next": {"cursor": str(place)} if place is not None else None,
         }
 

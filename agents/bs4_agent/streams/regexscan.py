@@ -8,7 +8,7 @@ to], ...], "backwards", "limit", "seconds", "room", "escapes"}`. A line is wante
 its level, or that of the last line before it that has one, is not below `floor`. Standard output: `{"hits", "stretches", "next":
 [generation, offset] or null}` or `{"error": why a pattern is none}`.
 
-* `search`: hits are `[generation, offset, excerpt]`
+* `search`: hits are `[generation, offset, excerpt, bytes of the line before the match]`
 * `sift`: hits are `[generation, offset, text, bytes of the line]`, the text whole up to WHOLE bytes
 * `count`: stretches are `[generation, begin, end, wanted lines]`
 """
@@ -24,10 +24,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-#: Bytes of a line that are looked at by a search and a count, and by a filter: the console's own filter looks at as many.
+#: Bytes of a line that an expression looks at in a search and a count, and in a filter: the console's own looks at as many. A text is found
+#: in the whole of a line.
 LINE = 16 * 1024
 REACH = 4096
 BLOCK = 256 * 1024
+#: How far back from a hit its line's begin is looked for, as in search.py.
+HIT_LINE = 64 * 1024 * 1024
 #: Bytes of a line that `sift` gives; the rest is read by its cursor.
 WHOLE = 4096
 #: How far before a block the level of its first lines is looked for.
@@ -52,8 +55,9 @@ class Wanted:
     def __init__(self, request: dict[str, Any]) -> None:
         self.reach = REACH if request["op"] == "sift" else LINE
         self.floor = request.get("floor", 0)
-        self.ins: list[re.Pattern[bytes]] = []
-        self.outs: list[re.Pattern[bytes]] = []
+        self.ins: list[tuple[re.Pattern[bytes], int | None]] = []
+        """With how much of a line each looks at (None: all of it)."""
+        self.outs: list[tuple[re.Pattern[bytes], int | None]] = []
         self.must: list[tuple[bytes, ...]] = []
         """A block is only looked at when one of each of these is in it."""
         self.leap: re.Pattern[bytes] | None = None
@@ -65,7 +69,7 @@ class Wanted:
 
     def _add(self, text: str, ignore_case: bool, *, out: bool) -> None:
         pattern = re.compile(text.encode(), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
-        (self.outs if out else self.ins).append(pattern)
+        (self.outs if out else self.ins).append((pattern, None if _is_text(text) else self.reach))
         if out:
             return
         if not _META.search(text):
@@ -80,8 +84,12 @@ class Wanted:
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
-        line = line[: self.reach]
-        return all(p.search(line) for p in self.ins) and not any(p.search(line) for p in self.outs)
+        return all(p.search(line[:reach]) for p, reach in self.ins) and not any(p.search(line[:reach]) for p, reach in self.outs)
+
+
+def _is_text(pattern: str) -> bool:
+    """Whether an expression means just a text, whose letters may be escaped."""
+    return not _META.search(pattern) or re.escape(re.sub(r"\\([^A-Za-z0-9])", r"\1", pattern)) == pattern
 
 
 def main() -> None:
@@ -107,7 +115,10 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
             for offset, size, line in reversed(found) if backwards else found:
                 if len(hits) >= request["limit"] or room <= 0:
                     return {"hits": hits, "next": [generation, offset + size if backwards else offset]}
-                hits.append([generation, offset, whole(line), len(line)] if sift else [generation, offset, shown(wanted, line)])
+                told = [generation, offset, whole(line), len(line)] if sift else hit(wanted, generation, fd, first, offset, line)
+                if not sift and hits and hits[-1][:2] == told[:2]:
+                    continue  # another part of the same long line
+                hits.append(told)
                 room -= len(hits[-1][2].encode("utf-8", "replace")) * 2 + 60
             if time.monotonic() > until:
                 reached = first if backwards else first + len(data)
@@ -217,9 +228,26 @@ def whole(line: bytes) -> str:
     return line[:WHOLE].decode("utf-8", "replace")
 
 
-def shown(wanted: Wanted, line: bytes) -> str:
-    match = wanted.ins[0].search(line[: wanted.reach]) if wanted.ins else None
-    return excerpt(line, match.start() if match else 0)
+def hit(wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes) -> list[Any]:
+    """A part of a line that is longer than a block, which is the first of its block, counts as its line."""
+    pattern, reach = wanted.ins[0] if wanted.ins else (None, None)
+    match = pattern.search(line[:reach]) if pattern else None
+    at = match.start() if match else 0
+    begin = line_begin(fd, offset) if offset == first else offset
+    return [generation, begin, excerpt(line, at), offset - begin + at]
+
+
+def line_begin(fd: int, offset: int) -> int:
+    """Where the line begins that `offset` lies in, looking back at most HIT_LINE."""
+    lowest = max(0, offset - HIT_LINE)
+    end = offset
+    while end > lowest:
+        start = max(lowest, end - BLOCK)
+        newline = os.pread(fd, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return lowest
 
 
 def excerpt(line: bytes, at: int) -> str:

@@ -17,7 +17,7 @@ from bs4_agent.identity import Identity
 from bs4_agent.streams.blocks import ESCAPES, Block, Reader
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.lines import line_start
+from bs4_agent.streams.lines import line_start, nth_newline
 from bs4_agent.streams.regexscan import excerpt
 from bs4_agent.streams.stream import Piece
 
@@ -32,11 +32,15 @@ REGEX_PIECES = 64
 STRETCH = 1024 * 1024
 STRETCHES = 400
 
+#: How far from a hit its line's begin and end are looked for, in a line longer than a block: 20 ms. A longer one is taken in pieces.
+HIT_LINE = 64 * 1024 * 1024
+
 _SCANNER = Path(__file__).with_name("regexscan.py")
 #: Bytes that are the same in both cases.
 _CASELESS = re.compile(rb"[^A-Za-z\x80-\xff]+")
 
-Hit = tuple[Cursor, str]
+#: (where the line begins, excerpt, bytes from the line's begin to the match)
+Hit = tuple[Cursor, str, int]
 #: [generation, begin, end, matching lines]
 Stretch = list[int]
 
@@ -66,28 +70,43 @@ class Needle:
 def literal(
     pieces: Sequence[Piece], start: Cursor, needle: Needle, limit: int, budget: Budget, *, backwards: bool = False
 ) -> tuple[list[Hit], Cursor | None]:
-    """Lines with `needle` from `start` on (before it, newest first, when `backwards`): (line start, excerpt), and where to go on
-    (None: there is nothing further)."""
+    """Lines with `needle` from `start` on (before it, newest first, when `backwards`), and where to go on (None: there is nothing
+    further). A line that is longer than a block is one hit in each answer, at its own begin."""
     hits: list[Hit] = []
     room = ROOM
-    reader, must = Reader(), needle.must
+    reader, must, overlap = Reader(), needle.must, len(needle.text) - 1
     for piece, begin, end in _ranges(pieces, start, backwards=backwards):
         fd = piece.open()
         if fd < 0:
             continue
         try:
-            for reached, block in (reader.back if backwards else reader.blocks)(fd, begin, end, must):
-                found = list(_matches(block, needle)) if block else []
-                for at, after, text in reversed(found) if backwards else found:
-                    hits.append((Cursor(piece.generation, at), text))
-                    room -= 2 * len(text) + 60
+            for reached, block in (reader.back if backwards else reader.blocks)(fd, begin, end, must, overlap):
+                found = list(_matches(block, needle, fd)) if block else []
+                for line, after, text, at in reversed(found) if backwards else found:
+                    if hits and hits[-1][0] == Cursor(piece.generation, line):
+                        continue  # another part of the same long line
+                    hits.append((Cursor(piece.generation, line), text, at))
+                    room -= 2 * len(text) + 80
                     if len(hits) == limit or room <= 0:
-                        return hits, Cursor(piece.generation, at if backwards else after)
+                        return hits, Cursor(piece.generation, line if backwards else after)
                 if budget.spent:
                     return hits, Cursor(piece.generation, reached)
         finally:
             os.close(fd)
     return hits, None
+
+
+def _begin(fd: int, at: int) -> int:
+    """Where the line begins whose part, from `at` on, is the first of a block."""
+    return at if at == 0 or os.pread(fd, 1, at - 1) == b"\n" else line_start(fd, at, HIT_LINE)
+
+
+def _end(fd: int, after: int) -> int:
+    """Where the next line begins, if that before `after` may go on there."""
+    if os.pread(fd, 1, after - 1) == b"\n":
+        return after
+    found = nth_newline(fd, after, after + HIT_LINE, 1)
+    return after if found is None else found
 
 
 def count(pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget) -> tuple[list[Stretch], Cursor, bool]:
@@ -143,24 +162,30 @@ def _ranges(pieces: Sequence[Piece], start: Cursor, *, backwards: bool = False) 
             yield piece, start.offset if piece.generation == start.generation else 0, piece.size
 
 
-def _matches(block: Block, needle: Needle) -> Iterator[tuple[int, int, str]]:
-    """(offset of the line, of what follows it, excerpt) of each line of `block` that holds `needle`, once per line."""
+def _matches(block: Block, needle: Needle, fd: int) -> Iterator[tuple[int, int, str, int]]:
+    """(offset of the line, of what follows it, excerpt, bytes of the line before the match) of each line of `block` that holds `needle`,
+    once per line."""
     text, wanted = needle.haystack(block), needle.wanted
     found = text.find(wanted)
     while found >= 0:
         at, begin, end = block.line_at(found)
         following = block.line_at(end + 1)[0] if end + 1 < len(text) else block.offset + len(block.raw)
-        yield at, following, excerpt(block.text[begin:end], found - begin)
+        if at == block.offset:
+            line, following = _begin(fd, at), _end(fd, following)
+        else:
+            line = at
+        yield line, following, excerpt(block.text[begin:end], found - begin), at - line + found - begin
         found = text.find(wanted, end)
 
 
 def regex(
     pieces: Sequence[Piece], start: Cursor, pattern: str, limit: int, budget: Budget, *, ignore_case: bool = False, backwards: bool = False
 ) -> tuple[list[Hit], Cursor | None]:
-    """As `literal`, for lines (their first 16 KiB) in which `pattern` matches. BadRequest for one that is invalid or takes too long."""
+    """As `literal`, for lines in whose first 16 KiB `pattern` matches (anywhere, where it is just a text). BadRequest for one that is
+    invalid or takes too long."""
     request = {"op": "search", "terms": [{"pattern": pattern, "ignore_case": ignore_case}], "limit": limit}
     answer, following = scan(pieces, start, request, budget, backwards=backwards)
-    return [(Cursor(generation, offset), text) for generation, offset, text in answer["hits"]], following
+    return [(Cursor(generation, offset), text, at) for generation, offset, text, at in answer["hits"]], following
 
 
 def scan(

@@ -22,6 +22,10 @@ class Found:
 
     place: Cursor
     ask_again: dict[str, Any] | None = None
+    cut: bool = False
+    """Whether the room ended the way back."""
+    within: bool = False
+    """Whether `place` is inside a line then."""
 
 
 def line_from_start(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget) -> Found:
@@ -72,8 +76,9 @@ def count_lines(pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], p
     return line, lines
 
 
-def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget) -> Found:
-    """Where the last `lines` lines before `end` begin; the stream's start when there are fewer."""
+def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None) -> Found:
+    """Where the last `lines` lines before `end` begin; the stream's start when there are fewer. `room`: bytes after which it is enough, be
+    it inside a line."""
     place = end
     for piece in reversed(pieces):
         if piece.generation > end.generation:
@@ -83,27 +88,41 @@ def line_from_end(pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budg
             continue
         try:
             limit = min(piece.size, end.offset) if piece.generation == end.generation else piece.size
-            start, lines = _back(fd, limit, lines, budget)
+            back = _back(fd, limit, lines, budget, room)
         finally:
             os.close(fd)
-        place = Cursor(piece.generation, start)
-        if lines == 0:
-            return Found(place)
+        lines, place = back.lines, Cursor(piece.generation, back.place)
+        if lines == 0 or back.cut:
+            return Found(place, cut=back.cut, within=back.within)
+        if room is not None:
+            room = max(1, room - (limit - back.place))
         if budget.spent:
-            return Found(place, {"cursor": str(place), "line": -lines})
+            return Found(place, {"cursor": str(place), "line": -lines, **({} if room is None else {"room": room})})
     return Found(place)
 
 
-def _back(fd: int, end: int, lines: int, budget: Budget) -> tuple[int, int]:
-    """(the start of the line reached, lines still to go) walking back from `end`. Never stops within a line, unless cancelled."""
+@dataclass(frozen=True)
+class _Back:
+    """Where it came to, the lines still to go, and whether the room ended there (inside a line)."""
+
+    place: int
+    lines: int
+    cut: bool = False
+    within: bool = False
+
+
+def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _Back:
+    """The start of the line reached, walking back from `end`. Stops within a line only where the room ends, or when cancelled."""
     if end == 0:
-        return 0, lines
+        return _Back(0, lines)
     # The LF that ends the last line does not begin another one.
     position = end - 1 if ends_with_newline(fd, end) else end
     reached = end
     while position > 0:
         if budget.cancelled or (budget.spent and reached < end):
-            return reached, lines
+            return _Back(reached, lines)
+        if room is not None and end - position >= room:
+            return _Back(reached, lines, cut=True) if reached < end else _Back(position, lines, cut=True, within=True)
         begin = max(0, position - STRIDE)
         block = os.pread(fd, position - begin, begin)
         newline = block.rfind(b"\n")
@@ -111,10 +130,10 @@ def _back(fd: int, end: int, lines: int, budget: Budget) -> tuple[int, int]:
             lines -= 1
             reached = begin + newline + 1
             if lines == 0:
-                return reached, 0
+                return _Back(reached, 0)
             newline = block.rfind(b"\n", 0, newline)
         position = begin
-    return 0, lines - 1
+    return _Back(0, lines - 1)
 
 
 def first_at(pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float) -> tuple[Cursor, float] | None:

@@ -145,6 +145,9 @@ class RunLayout:
     """What the launcher's own output is called. Where it holds what the trainer says (verl prints through its driver) it is `trainer`."""
     fresh_needs_empty: bool = False
     """Whether a start afresh is refused while `run_dir` holds anything."""
+    told: Path | None = None
+    """The directory that a start names and that makes it this run and no other; None: `run_dir`. verl is told its checkpoints alone, so a
+    run that goes on by hand shows nothing of the directory around them."""
 
 
 class Trainer(Protocol):
@@ -157,6 +160,8 @@ class Trainer(Protocol):
     """Number of a fresh run's first step: 0 for 2026-01, 1 for the current generation."""
     resumes: tuple[str, ...]
     """The components that a launch resumes from a step which it has looked at; the others do as their own config says."""
+    merges: bool
+    """Whether its steps are shards that a merger of its own puts together (`checkpoints.merge`); the others write whole weights."""
 
     def command(self, spec: LaunchSpec) -> list[str]:
         """The real command line, checkpointing on, as an argv."""

@@ -39,6 +39,7 @@ class PrimeRl:
     title = "prime-rl"
     first_step = 1
     resumes: tuple[str, ...] = ("rl",)
+    merges = False
     # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s for each that does not listen
     # (prime-rl.md 1.2 says to wait at least 90).
     stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))

@@ -29,6 +29,7 @@ class PrimeRl2026_01:  # noqa: N801  (the generation's name is its date)
     title = "prime-rl (2026-01)"
     first_step = 0
     resumes: tuple[str, ...] = ("rl",)
+    merges = False
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before the first child hears of it
     # (prime-rl.md 1.2). So everybody gets SIGINT at once; who started the launcher with `&` made it ignore that, hence SIGTERM.
     stop_policy = StopPolicy("tree", (("SIGINT", 30.0), ("SIGTERM", 20.0), ("SIGKILL", 5.0)))

@@ -38,6 +38,7 @@ class Verl:
     title = "verl"
     first_step = 1
     resumes: tuple[str, ...] = ("rl", "sft")
+    merges = True
     # The driver ends Ray, and Ray its workers, within 5 to 10 s; dashboard and runtime-env agents stay and are ended by descent.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 20.0),))
 
@@ -111,6 +112,7 @@ class Verl:
             rollouts=run / "rollouts" if rollouts is None else spec.cwd / rollouts,
             weights=None,
             own_log="trainer",
+            told=checkpoints,
         )
 
     def _run_dir(self, spec: LaunchSpec) -> Path:

@@ -21,7 +21,7 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
     return {
-        "python": interpreter(spec, absolute=True),
+        "python": interpreter(spec, absolute=not spec.container),
         "modules": ["verl"],
         "keep_last": verl_settings.integer(known, "trainer.max_actor_ckpt_to_keep" if rl else "trainer.max_ckpt_to_keep"),
         "interval": _frequency(known),
@@ -43,10 +43,11 @@ def ranks(spec: LaunchSpec) -> int:
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
-    """Of the environment that is named, else of the checkout's own, else the one on the PATH (an image's; `absolute`: where that is)."""
+    """Of the environment that is named, else of the checkout's own, else the one on the PATH (an image's; `absolute`: where that is).
+    An environment that was made in a container points to an interpreter that only the container has."""
     places = [Path(spec.env["VIRTUAL_ENV"])] if "VIRTUAL_ENV" in spec.env else []
     found = (place / "bin" / "python3" for place in (*places, spec.cwd / ".venv"))
-    own = next((str(path) for path in found if path.exists()), None)
+    own = next((str(path) for path in found if path.exists() or (spec.container and path.is_symlink())), None)
     if own is not None or not absolute:
         return own or "python3"
     import shutil  # half a megabyte that an agent which only watches never needs

@@ -51,6 +51,12 @@ def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINER
     parser.add_argument("--trainer", choices=choices, default="prime-rl", help="which is installed (the current prime-rl unless said)")
 
 
+def _component(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--component", choices=COMPONENTS, default="rl", help="whose config it is: of the whole (rl), or of one that is started by itself"
+    )
+
+
 def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -70,9 +76,7 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beside", action="append", default=[], type=Path, metavar="FILE", help="another run's config, whose names are taken"
     )
-    parser.add_argument(
-        "--component", choices=COMPONENTS, default="rl", help="whose config it is: of the whole (rl), or of one that is started by itself"
-    )
+    _component(parser)
     parser.add_argument("--pod", default="", metavar="NAME", help="ask the trainer's own classes on this pod too; nothing is started there")
     parser.add_argument("--cwd", default="prime-rl", help="with --pod: where prime-rl is installed there (default: ~/prime-rl)")
 
@@ -80,6 +84,7 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
 def _fix_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser)
+    _component(parser)
     parser.add_argument("--write", action="store_true", help="change the file; the old one stays beside it as FILE.orig")
     _json(parser)
 
@@ -200,7 +205,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
 
 
 def _fix(options: argparse.Namespace) -> int:
-    fixed = fix(options.file, options.trainer)
+    fixed = fix(options.file, options.trainer, component=options.component)
     before, after = fixed.before.splitlines(keepends=True), fixed.after.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(before, after, "before", "after"))
     kept = write(options.file, fixed.after) if options.write and fixed.made else None

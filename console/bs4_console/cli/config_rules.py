@@ -23,10 +23,10 @@ Values are converted as the trainers convert them before they are judged. The op
 that it names for one part (`--trainer @ FILE`), are laid over the config and judged by the same schema.
 
 `--component trainer|orchestrator|inference|sft|eval` judges a config that is one component's own, by the schema of its class and by the
-rules that look at one side only. `--pod NAME` asks the classes of the trainer that is installed on the pod as well, in its own interpreter
-and a directory of its own; nothing is started and nothing is written there. What only the shipped schema refuses and those classes take is
-then no error, and what they refuse is one, on its line. Where they cannot be imported the output says so, and the shipped schema counts.
-`preflight` and `launch` ask them too.
+rules that look at one side only; `config fix` takes it too. `--pod NAME` asks the classes of the trainer that is installed on the pod as
+well, in its own interpreter and a directory of its own; nothing is started and nothing is written there. What only the shipped schema
+refuses and those classes take is then no error, and what they refuse is one, on its line. Where they cannot be imported the output says
+so, and the shipped schema counts. `preflight` and `launch` ask them too.
 
 ## Rules
 

@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output-dir", default="outputs", help="relative to --cwd, or absolute (default: outputs)")
     parser.add_argument("--resume", type=int, metavar="STEP", help="the step to resume from (default: the newest that is complete)")
     parser.add_argument("--fresh", action="store_true", help="as a start afresh, with what lies there moved aside")
+    parser.add_argument("--container", default="", metavar="NAME", help="as a start in this container of the pod, whose Python is asked")
     parser.add_argument("--hub-url", metavar="URL", help="a mirror of the hub; the pod's token is sent there")
     parser.add_argument("--wandb-url", metavar="URL", help="a W&B server of one's own")
     parser.add_argument("--b2-url", metavar="URL", help="another address of the object store")
@@ -65,6 +66,7 @@ async def _examine(options: argparse.Namespace) -> Preflight:
         output_dir=options.output_dir,
         resume=options.resume if options.resume is not None else "auto",
         fresh=options.fresh,
+        container=options.container,
         urls={name: url for name, url in urls.items() if url},
     )
     async with linked(pods(options.pod)[0], deploy=False) as live:

@@ -27,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output-dir", default="outputs", metavar="DIR", help="where the run writes, from --cwd (default: outputs)")
     parser.add_argument("--config", default="", metavar="FILE", help="on the pod (default: the one that was saved with the step)")
     plans.configure(parser)
-    parser.add_argument("--launch", action="store_true", help="then resume the run from that step, under the same confirmation")
+    parser.add_argument(
+        "--launch", action="store_true", help="then resume the run from that step, as it was started, under the same confirmation"
+    )
     parser.add_argument("--no-preflight", action="store_true", help="with --launch: leave the look before the start out")
     parser.add_argument("--no-wait", action="store_true", help="with --launch: do not wait for the first step")
 
@@ -65,11 +67,7 @@ async def _confirmed(live: PodSession, options: argparse.Namespace, asked: resto
 
 
 def _next(options: argparse.Namespace, action: ActionView) -> str:
-    asked = restore.launch_of(action.result)
-    return (
-        f"Next: `bs4-console launch {asked.config} --pod {options.pod} --run {asked.run} --trainer {asked.trainer} --cwd {asked.cwd} "
-        f"--output-dir {asked.output_dir} --resume {asked.resume}`."
-    )
+    return f"Next: `{restore.command_of(restore.launch_of(action.result), options.pod)}`."
 
 
 async def _resume(live: PodSession, options: argparse.Namespace, action: ActionView) -> int:

@@ -304,7 +304,9 @@ class RealHands:
             done = _last(live, restore.NAME, self.run)
             if done is None or done.state != "done":
                 raise Failed(f"{self.run} was not restored on {where.pod}.")
-            asked = replace(restore.launch_of(done.result), overrides=standing.overrides(orders))
+            asked = restore.launch_of(done.result)
+            if not restore.recorded(done.result):  # saved by an agent of before that: what the looks have learned is all that is known
+                asked = replace(asked, overrides=standing.overrides(orders))
             if launch.trains_already(live.state, asked) is not None or launch.under_way(live.state, self.run) is not None:
                 return True
             before = _last(live, "launch", self.run)

@@ -23,16 +23,19 @@ _OWN = frozenset({
 })  # fmt: skip
 
 
-async def resolved(live: PodSession, asked: Asked, *, setup: bool = False) -> Asked:
+async def resolved(live: PodSession, asked: Asked, *, setup: bool = False, otherwise: str = "") -> Asked:
     """`asked` with nothing open: trainer, component and directory. UsageError where the config does not tell the trainer, or tells another
-    than was said. `setup`: there may be no config yet, so that what was said counts alone."""
+    than was said. `setup`: there may be no config yet, so that what was said counts alone. `otherwise`: the trainer of a config that can be
+    read and does not tell."""
     given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""), component=asked.component or ("rl" if asked.trainer else ""))
     if setup and asked.trainer:
         return given
-    for cwd in [given.cwd] if given.cwd else dict.fromkeys(HOMES.values()):
+    places, read = [given.cwd] if given.cwd else list(dict.fromkeys(HOMES.values())), False
+    for cwd in places:
         text = await _text(live, asked.config, cwd)
         if text is None:
             continue
+        read = True
         component = of_verl(text)
         if component is None:
             break
@@ -42,9 +45,17 @@ async def resolved(live: PodSession, asked: Asked, *, setup: bool = False) -> As
             )
         # Which component a person names stands: the agent says what does not fit it.
         return replace(asked, trainer=VERL, cwd=cwd, component=asked.component or component)
-    if not asked.trainer:
+    if asked.trainer:
+        return given
+    if not read:
+        where = "" if asked.config.startswith(("/", "~")) else f" in {' or '.join(places)}"
+        raise UsageError(
+            f"{asked.config} cannot be read{where}, so it does not tell which trainer it is for.",
+            "Name a config that is on the pod, and the directory of the trainer when it is another.",
+        )
+    if not otherwise:
         raise UsageError(f"{asked.config} does not tell which trainer it is for.", f"Give --trainer {' or '.join(TRAINERS)}.")
-    return given
+    return replace(asked, trainer=otherwise, cwd=asked.cwd or HOMES[otherwise], component=asked.component or "rl")
 
 
 def of_verl(text: str) -> str | None:

@@ -14,8 +14,8 @@ from typing import Any
 from bs4_console.core.errors import RemoteError
 from bs4_console.core.log_filter import LogFilter
 from bs4_console.core.log_merge import Side, from_a_head, keyed, same_day, take_newer, take_older
-from bs4_console.core.log_pages import BUSY_S, PAGE_BYTES, LogPages, LogReader, split
-from bs4_console.core.log_store import LogStore, Row
+from bs4_console.core.log_pages import BUSY_S, INSIDE, PAGE_BYTES, Back, LogPages, LogReader, split
+from bs4_console.core.log_store import MARK, LogStore, Row
 
 #: Lines fetched of each stream on opening: a few screens, and enough for the merge to be in order.
 TAIL_LINES = 2000
@@ -167,7 +167,7 @@ class LogFeed:
         if len(self.streams) == 1:
             stream = self.streams[0]
             begin, end = await self._load_tail(stream)
-            self._before = [Side(begin, ended=len(self._store) < TAIL_LINES)]
+            self._before = [Side(begin.cursor, ended=len(self._store) < TAIL_LINES and not begin.cut)]
             self.at_start = self._before[0].ended
             return {stream: end}
         tails = await asyncio.gather(*(self._tail(stream, source) for source, stream in enumerate(self.streams)))
@@ -180,9 +180,12 @@ class LogFeed:
         self.at_start = all(side.ended and not side.waiting for side in self._before)
         return {stream: end for stream, (_, end, _, _) in zip(self.streams, tails, strict=True)}
 
-    async def _load_tail(self, stream: str) -> tuple[str, str]:
+    async def _load_tail(self, stream: str) -> tuple[Back, str]:
         """The only stream's newest lines, as they came; returns where they begin and end."""
-        begin = cursor = str((await self.pages.ask(stream, "seek-line", line=-TAIL_LINES))["cursor"])
+        begin = await self.pages.back(stream, TAIL_LINES)
+        cursor = begin.cursor
+        if begin.within:
+            self._store.mark(INSIDE.decode())
         while True:
             chunk = await self.pages.read(stream, cursor, PAGE_BYTES, 0.0)
             if split(chunk.start)[0] != split(cursor)[0]:
@@ -195,15 +198,16 @@ class LogFeed:
 
     async def _tail(self, stream: str, source: int) -> tuple[list[Row], str, str, bool]:
         """(the newest whole lines of one of several streams, where they end, where they begin, whether those are all there are)."""
-        begin = cursor = str((await self.pages.ask(stream, "seek-line", line=-MERGED_TAIL_LINES))["cursor"])
-        rows: list[Row] = []
+        begin = await self.pages.back(stream, MERGED_TAIL_LINES)
+        cursor, rows = begin.cursor, [(MARK, 0, 0, INSIDE)] if begin.within else []
         while True:
             more, cursor, ended = await self.pages.after(stream, source, cursor)
             rows += more
-            if ended and len(rows) >= MERGED_TAIL_LINES and (kept := from_a_head(rows)):
+            some = begin.cut or len(rows) >= MERGED_TAIL_LINES
+            if ended and some and (kept := from_a_head(rows)) and kept[0][0] != MARK:
                 return kept, cursor, f"{kept[0][1]}:{kept[0][2]}", False
             if ended:
-                return rows, cursor, begin, len(rows) < MERGED_TAIL_LINES
+                return rows, cursor, begin.cursor, not some
 
     # -- older and newer pages
 
@@ -240,7 +244,7 @@ class LogFeed:
             rows, begin = await self.pages.before(stream, source, side.cursor, count)
             side.ended = not rows or begin == side.cursor
             side.cursor = begin
-        if len(self.streams) > 1 and not side.ended and (kept := from_a_head(rows)):
+        if len(self.streams) > 1 and not side.ended and (kept := from_a_head(rows)) and kept[0][0] != MARK:
             rows, side.cursor = kept, f"{kept[0][1]}:{kept[0][2]}"
         side.waiting = keyed(rows, before=side.time)
 
@@ -323,7 +327,7 @@ class LogFeed:
     async def _catch_up(self, stream: str, source: int, cursor: str) -> str:
         """Where to go on: the tail when the end is far away. A single stream's window then starts anew there, so it has no hole; among
         several a line says what was left out."""
-        tail = str((await self.pages.ask(stream, "seek-line", line=-TAIL_LINES))["cursor"])
+        tail = (await self.pages.back(stream, TAIL_LINES)).cursor
         (generation, offset), (here, at) = split(tail), split(cursor)
         if generation != here or offset - at < BEHIND_BYTES:
             return cursor

@@ -14,9 +14,10 @@ from typing import Any
 from bs4_console.core.log_store import MARK, Block, LogStore
 from bs4_console.core.log_text import LEVELS, level_of
 
-#: Bytes of a line that a pattern looks at: a pattern over an unbounded line is how Toolong hangs (its issue 55).
+#: Bytes of a line that an expression looks at as a filter, and when something is looked for: one over an unbounded line is how Toolong
+#: hangs (its issue 55). A text is found in the whole of a line. The pod's scanner has the same numbers.
 REACH = 4096
-
+FIND_REACH = 16 * 1024
 
 #: Lines that are looked at in one go: 1 to 8 ms, so that a key waits no longer than that.
 SLICE_LINES = 4096
@@ -53,6 +54,10 @@ class Term:
         """The text itself where the expression is one: the pod finds that a hundred times as fast."""
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
         return bare if re.escape(bare) == self.text or not _META.search(self.text) else None
+
+    def reach(self, expression: int) -> int | None:
+        """How much of a line to look at: `expression` bytes; None for all of it, where the pattern is a text."""
+        return expression if self.literal is None else None
 
     def as_dict(self) -> dict[str, Any]:
         return {"pattern": self.text, "ignore_case": self.ignore_case, "out": self.out}
@@ -91,21 +96,31 @@ class LogFilter:
         return (self.terms, self.floor)
 
     @cached_property
-    def patterns(self) -> list[tuple[re.Pattern[bytes], bool]]:
-        return [(term.compile(), term.out) for term in self.terms]
+    def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
+        """(expression, whether lines that match are left out, how much of a line it looks at)."""
+        return [(term.compile(), term.out, term.reach(REACH)) for term in self.terms]
 
     def matches(self, line: bytes) -> bool:
-        line = line[:REACH]
-        return all((pattern.search(line) is None) == out for pattern, out in self.patterns)
+        return all((pattern.search(line[:reach]) is None) == out for pattern, out, reach in self.patterns)
 
     def query(self) -> dict[str, Any]:
         """The arguments of a `sift`."""
         return {"terms": [term.as_dict() for term in self.terms], "floor": self.floor}
 
 
+def sought(text: str) -> Term:
+    """What a person looks for: smart case, a capital letter makes the match exact; `!` is a letter like others."""
+    return Term.parse(text if not text.startswith("!") else re.escape(text))
+
+
 def compile_pattern(text: str) -> re.Pattern[bytes]:
-    """Smart case: a capital letter makes the match exact."""
-    return Term.parse(text if not text.startswith("!") else re.escape(text)).compile()
+    return sought(text).compile()
+
+
+@lru_cache(maxsize=8)
+def find_reach(expression: str) -> int | None:
+    """How much of a line is searched for it; None for all, where it is just a text."""
+    return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
 
 @lru_cache(maxsize=8)
@@ -125,7 +140,8 @@ _NUMBERS = re.compile(rb"[0-9][0-9.,:]*(?:e[+-]?[0-9]+)?|[\xe2\x96\x80-\x9f#]{2,
 class Lens:
     """The visible lines of a store under a filter, built in slices so that typing a filter never blocks the screen.
 
-    Without a filter it is the identity and costs nothing. Positions are 0-based among the visible lines, numbers are the store's.
+    Without a filter it is the identity and costs nothing. Positions are 0-based among the visible lines, numbers are the store's. The
+    unfinished lines that pass come last, as in the store: in a hang they are what one looks at.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -138,6 +154,8 @@ class Lens:
         self.folded: dict[int, int] = {}
         """How many lines like it follow a shown line and are folded away."""
         self._alike: tuple[int, bytes] = (0, b"")
+        self._open: list[int] = []
+        self._open_key: object = None
 
     def set(self, wanted: LogFilter, near: int | None = None) -> None:
         """`near`: the line that is looked at; what lies around it is looked at first. None: the newest."""
@@ -146,12 +164,13 @@ class Lens:
         self._middle = self._low = self._high = self._slice_before(self.store.end if near is None else near)
         self._level = None
         self.folded, self._alike = {}, (0, b"")
+        self._open_key = None
 
     def _slice_before(self, number: int) -> int:
         return max(self.store.first, min(number, self.store.end) - SLICE_LINES // 2)
 
     def __len__(self) -> int:
-        return len(self._hits) if self.filter.active else len(self.store)
+        return len(self._hits) + len(self._unfinished()) if self.filter.active else len(self.store)
 
     @property
     def pending(self) -> bool:
@@ -160,13 +179,37 @@ class Lens:
 
     def number(self, position: int) -> int:
         """The store's number of the visible line at `position`."""
-        return self._hits[position] if self.filter.active else self.store.first + position
+        if not self.filter.active:
+            return self.store.first + position
+        if position < len(self._hits):
+            return self._hits[position]
+        return self.store.end + self._unfinished()[position - len(self._hits)]
 
     def position(self, number: int) -> int:
         """Where the line is, or the first visible one after it: the anchor of a view survives a change of filter."""
         if not self.filter.active:
             return min(max(number - self.store.first, 0), max(len(self.store) - 1, 0))
-        return min(bisect_left(self._hits, number), max(len(self._hits) - 1, 0))
+        if number < self.store.end:
+            at = bisect_left(self._hits, number)
+        else:
+            at = len(self._hits) + bisect_left(self._unfinished(), number - self.store.end)
+        return min(at, max(len(self) - 1, 0))
+
+    def _unfinished(self) -> list[int]:
+        """Which of the store's unfinished lines pass, by their place among them. They change with every read, so they are looked at
+        again then, and are in `_hits` only once they are whole: none is shown twice."""
+        key = (self.store.revision, self.store.end)
+        if key != self._open_key:
+            self._open_key = key
+            lines = [self.store.line(self.store.end + n)[1] for n in range(len(self.store.open_sources))]
+            level = self._level_before(self.store.end) if self.filter.floor and lines else 0
+            self._open = [n for n, line in enumerate(lines) if self._passes(line, level)]
+        return self._open
+
+    def _passes(self, line: bytes, level: int) -> bool:
+        """`level`: that of the line before it."""
+        own = level_of(line) if self.filter.floor else None
+        return (level if own is None else own) >= self.filter.floor and self.filter.matches(line)
 
     def step(self, budget_s: float = 0.008) -> bool:
         """Look at more lines for about `budget_s`, the nearest to where it began first; True while some are left."""
@@ -236,11 +279,12 @@ class Lens:
     def _matching(self, block: Block, start: int, stop: int) -> list[int]:
         """Numbers of the lines `start` to `stop` of a block that pass."""
         wanted = self.filter
-        first = next(((pattern, out) for pattern, out in wanted.patterns if not out), None)
+        first = next((pattern for pattern, out, _ in wanted.patterns if not out), None)
         if not wanted.sifts or (block.passed is not None and block.passed == wanted.key):
             found = list(range(block.first + start, block.first + stop))
+            self._level = None if wanted.floor else self._level  # nobody looked at theirs
         elif first is not None and not wanted.floor:
-            found = self._by_search(block, start, stop, first[0])
+            found = self._by_search(block, start, stop, first)
         elif wanted.floor and MARK not in block.sources:
             found = self._by_level(block, start, stop)
         else:
@@ -293,13 +337,13 @@ class Lens:
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
         """The nearest visible line beyond position `after` in direction `step` (+1, -1) that matches, as a position."""
-        position = after + step
+        position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):
             number = self.number(position)
             if number < self.store.first:
                 return None  # what lies before it has gone too
             if number >= self.store.end:  # an unfinished line
-                if pattern.search(self.store.line(number)[1][:REACH]):
+                if pattern.search(self.store.line(number)[1][:reach]):
                     return position
                 position += step
                 continue
@@ -326,7 +370,8 @@ class Lens:
     def _searched(self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> list[int]:
         """Numbers of the lines that match, of those with a source."""
         found = (i for i in _candidates(block, start, stop, pattern) if block.sources[i] != MARK)
-        return [block.first + i for i in found if pattern.search(block.line(i)[:REACH])]
+        reach = find_reach(pattern.pattern.decode())
+        return [block.first + i for i in found if pattern.search(block.line(i)[:reach])]
 
 
 def _candidates(block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> Iterator[int]:

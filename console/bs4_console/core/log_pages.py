@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bs4_console.core.errors import LinkError, RemoteError
 from bs4_console.core.log_filter import LogFilter
 from bs4_console.core.log_merge import rows_of
-from bs4_console.core.log_store import Row
+from bs4_console.core.log_store import MARK, Row
 
 #: Queries at a time: an agent runs four of one connection, and the session needs one for itself.
 QUERIES = 2
@@ -19,10 +20,25 @@ BUSY_S = 0.2
 RETRY_S = 1.0
 #: One read.
 PAGE_BYTES = 262144
+#: Lines may be long: further back than this no page reaches, be it inside a line. Two thousand lines of a log take 0.3 MB.
+ROOM_BYTES = 2 * 1024 * 1024
 #: Lines that a filter gives in one answer; a frame has room for about 150 of 120 characters.
 SIFTED_LINES = 200
 #: What the agent gives of one line that passed a filter.
 WHOLE_BYTES = 4096
+
+
+#: Stands before a part of a line whose begin is not held.
+INSIDE = b"inside a longer line: it begins further up"
+
+
+@dataclass(frozen=True)
+class Back:
+    """A place further back. `cut`: fewer lines than were asked for have room; `within`: it is inside a line."""
+
+    cursor: str
+    cut: bool
+    within: bool
 
 
 class LogReader(Protocol):
@@ -44,9 +60,17 @@ class LogPages:
         self._asking = asyncio.Semaphore(QUERIES)
 
     async def before(self, stream: str, source: int, cursor: str, lines: int) -> tuple[list[Row], str]:
-        """(about `lines` lines before `cursor`, where they begin)."""
-        begin = str((await self.ask(stream, "seek-line", line=-lines, cursor=cursor))["cursor"])
-        return await self.between(stream, source, begin, cursor), begin
+        """(about `lines` lines before `cursor`, where they begin). Of a line that is longer than ROOM_BYTES a part at a time, and what
+        stands before it says so."""
+        found = await self.back(stream, lines, cursor)
+        rows = await self.between(stream, source, found.cursor, cursor)
+        return [(MARK, 0, 0, INSIDE), *rows] if found.within and rows else rows, found.cursor
+
+    async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
+        """Where the last `lines` lines before `cursor` (None: the end) begin, or as many as have room."""
+        place = {} if cursor is None else {"cursor": cursor}
+        answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
+        return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
         """The lines from one cursor to another, over the ends of files."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bs4_console.core.log_filter import LogFilter, Term
+from bs4_console.core.log_filter import LogFilter, sought
 from bs4_console.core.log_merge import DAY, HALF
 from bs4_console.core.log_pages import LogPages, split
 from bs4_console.core.log_store import LogStore, Place
@@ -28,7 +28,7 @@ class LogSearch:
     """One text in all of `streams`. `total` grows while `count` runs; `finished` says that all lines were looked at once."""
 
     def __init__(self, pages: LogPages, streams: Sequence[str], text: str, wanted: LogFilter) -> None:
-        self.text, self.term, self.filter = text, Term.parse(text), wanted
+        self.text, self.term, self.filter = text, sought(text), wanted
         self.total = 0
         self.finished = False
         self._pages, self._streams = pages, list(streams)

@@ -45,6 +45,8 @@ _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _CLOCK_REACH = 60
 #: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as Toolong's 1,000.
 LINE_CELLS = 2000
+#: What stands in a line of which not all is held, and says how long it is.
+_REAL_SIZE = re.compile(" … (?:[0-9,]+ of )?([0-9,]+) bytes (?:in all|so far|left out)".encode())
 #: A JSON line longer than this is shown as it is: to parse it at each repaint would cost more than the rest of the page.
 JSON_BYTES = 64 * 1024
 
@@ -99,12 +101,13 @@ def plain(line: bytes, reach: int = 0) -> str:
     characters of a line of any length: what lies further is not decoded."""
     # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
-    text = _UNSEEN.sub("", text)
+    if not text.isascii():
+        text = _UNSEEN.sub("", text)
     if reach:
         return text[:reach]
     if len(text) <= LINE_CELLS:
         return text
-    return f"{text[:LINE_CELLS]} … {len(line):,} bytes in all"
+    return f"{text[:LINE_CELLS]} … {size_of(line):,} bytes in all"
 
 
 def present(line: bytes, reach: int = 0) -> Shown:
@@ -114,6 +117,12 @@ def present(line: bytes, reach: int = 0) -> Shown:
     if found and len(line) <= JSON_BYTES and (shown := _from_json(line[found.end(1) :], found[1].decode(), reach)):
         return shown
     return Shown(plain(line, reach), level_of(line))
+
+
+def size_of(line: bytes) -> int:
+    """Bytes of the whole line, of which a part may be held."""
+    found = _REAL_SIZE.search(line) if len(line) > LINE_CELLS else None
+    return int(found[1].replace(b",", b"")) if found else len(line)
 
 
 def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:

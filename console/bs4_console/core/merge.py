@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.trainers import registry
 from bs4_console.core.errors import NotApplicableError, RefusedError
 from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, PlanView, PodState
+from bs4_console.core.state import ActionView, PlanView, PodState, RunState
 
 #: What stands where a playbook's id does.
 NAME = "merge"
@@ -50,6 +51,11 @@ def words(view: PlanView) -> list[str]:
     body = view.plan
     lines = [f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; {body['free'] / 1e9:.1f} GB are free there"]
     return lines + [f"note: {text}" for text in body["notes"]]
+
+
+def possible(run: RunState) -> bool:
+    """Whether the run's trainer writes shards that can be put together."""
+    return run.view.trainer in registry.ids() and registry.get(run.view.trainer).merges
 
 
 def told(action: ActionView) -> str:

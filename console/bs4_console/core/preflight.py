@@ -80,7 +80,8 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
 async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
     """The config's files; none where it cannot be read (the launch part of the look then says why)."""
     try:
-        answer = await asks.query("preflight", "config", config=wanted.config, cwd=wanted.cwd)
+        named = preflight_config.named(wanted.overrides)
+        answer = await asks.query("preflight", "config", config=wanted.config, cwd=wanted.cwd, named=named)
     except RemoteError as error:
         if error.type != "bad-config":
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from bs4_console.core.assets import find
@@ -83,7 +83,8 @@ class Wanted:
     def body(self) -> dict[str, Any]:
         """What the agent is asked with."""
         if not self.complete:
-            return {"cwd": self.cwd, "urls": dict(self.urls), **({"trainer": self.trainer} if self.for_verl else {})}
+            more = {"trainer": self.trainer if self.for_verl else "", "container": self.container}
+            return {"cwd": self.cwd, "urls": dict(self.urls), **{name: value for name, value in more.items() if value}}
         return {
             "run": self.run or "preflight",
             "trainer": self.trainer,
@@ -141,6 +142,12 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
         return None
     why = "The agent gave no answer." if part is None else str(part["unknown"])
     return [said(subject, "unknown", why) for subject in subjects]
+
+
+def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
+    """`checks`, each saying which container was asked, where that part of the look comes out of one."""
+    name = (part or {}).get("container")
+    return [replace(check, why=f"In container {name}: {check.why}") for check in checks] if isinstance(name, str) and name else list(checks)
 
 
 @functools.cache

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import posixpath
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +45,8 @@ def judge(
     with tempfile.TemporaryDirectory(prefix="bs4-preflight-") as directory:
         try:
             place = _lay_out(files, Path(directory))
-            found = _judged(place, wanted.trainer, wanted.component, _given(wanted, pod or {}, run or {}), answer)
+            given = _given(wanted, pod or {}, run or {}, _Laid(Path(directory), [name for name, _ in files]))
+            found = _judged(place, wanted.trainer, wanted.component, given, answer)
         except ConsoleError as error:
             return [said(_CONFIG, "blocking", error.message, error.next_step)]
     name = Path(files[0][0]).name
@@ -109,23 +114,51 @@ def _judged(file: Path, trainer: str, component: str, given: Given, answer: clas
     return classes.sorted_by_line(classes.laid_over(found, answer, document))
 
 
+def named(overrides: Sequence[str]) -> list[str]:
+    """The files that options name for one part (`--trainer @ FILE`)."""
+    return [word for before, word in itertools.pairwise(overrides) if before == "@"]
+
+
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:
     """The files as they lie to each other on the pod, below `root`: a path of the pod never leaves that."""
     places = []
     for name, text in files:
-        parts = [part for part in Path(name).parts if part not in ("/", "..", ".")]
-        place = root.joinpath(*parts)
+        place = _below(root, name)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
         places.append(place)
     return places[0]
 
 
-def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any]) -> Given:
+def _below(root: Path, name: str) -> Path:
+    return root.joinpath(*(part for part in Path(name).parts if part not in ("/", "..", ".")))
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """The files `names` of a pod, laid out below `root`."""
+
+    root: Path
+    names: Sequence[str]
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """A command of the pod with the files that are here."""
+        found: list[str] = []
+        for word in command:
+            # What is relative counts from one directory there, and of names that end so the one right below it is the shortest.
+            ending = f"/{posixpath.normpath(word)}" if found[-1:] == ["@"] else ""
+            same = [name for name in self.names if ending and f"/{name}".endswith(ending)]
+            found.append(str(_below(self.root, min(same, key=len))) if same else word)
+        return found
+
+
+def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid: _Laid) -> Given:
     """What the pod adds to the file. Whether environments are installed is not among it: they are imported, which says more."""
     gpus = pod.get("gpus")
     count = len(rows(gpus.get("devices"))) if isinstance(gpus, Mapping) and gpus.get("state") == "ok" else None
     environment = pod.get("environment")
     names = {k: v for k, v in environment.items() if isinstance(v, str)} if isinstance(environment, Mapping) else {}
     command = str(run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides]))
+    with contextlib.suppress(ValueError):  # an agent may say anything: then it is read as it is
+        command = shlex.join(laid.words(shlex.split(command)))
     return Given(launch=" ".join([*(f"{k}={shlex.quote(v)}" for k, v in names.items()), command]), gpus=count)

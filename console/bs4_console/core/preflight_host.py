@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.preflight_check import GIB, Check, Wanted, gib, number, said, unseen
+from bs4_console.core.preflight_check import GIB, Check, Wanted, gib, number, said, unseen, within
 
 _PROJECT = ("path-drift", "project directory")
 _CUDA = ("cuda-driver-missing", "torch and the GPUs")
@@ -24,8 +24,9 @@ def judge(host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wante
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind
     found = host or {}
-    checks = [_project(found, wanted), _cuda(found.get("cuda")), *_engine((stack or {}).get("versions"))]
-    return [*checks, _memory(found.get("memory")), _disk(found.get("disk"))]
+    own = [_project(found, wanted), _cuda(found.get("cuda"))]
+    checks = [*within(own, found), *within(_engine((stack or {}).get("versions")), stack)]
+    return [*checks, *within([_memory(found.get("memory"))], found), _disk(found.get("disk"))]
 
 
 def _engine(versions: Any) -> list[Check]:
@@ -42,7 +43,8 @@ def _engine(versions: Any) -> list[Check]:
 def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
     if not host.get("project"):
         fix = "Give --cwd the directory from which it is started, or sync the code there: `bs4-console pods sync --help`."
-        return said(_PROJECT, "blocking", f"There is no directory {wanted.cwd} on the pod.", fix)
+        there = "mounted, or none on the pod" if wanted.container else "on the pod"
+        return said(_PROJECT, "blocking", f"There is no directory {wanted.cwd} {there}.", fix)
     release = f", verl {host['verl']} is checked out there" if host.get("verl") else ""
     return said(_PROJECT, "ok", f"{host['project']} is there{release}.")
 

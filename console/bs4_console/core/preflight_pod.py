@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.core.preflight_check import GIB, Check, State, Wanted, gib, number, rows, said, unseen
+from bs4_console.core.preflight_check import GIB, Check, State, Wanted, gib, number, rows, said, unseen, within
 
 _GPUS = ("cuda-driver-missing", "GPUs")
 _HEALTH = ("gpu-off-bus", "GPU health")
 _FREE = ("stale-gpu-process", "GPU memory")
 _FILES = ("fd-limit-low", "open files")
 _SHARED = ("dev-shm-full", "shared memory")
+_BOX = ("container", "container")
 
 #: Bytes in use on an idle GPU; the driver's own share is a few hundred MB. The same number as in the playbook stale-gpu-process.
 IDLE_BYTES = 1_000_000_000
@@ -24,11 +25,22 @@ SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
 
 def judge(pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
     """`pod`, `run`: the agent's parts of these names; `run` None where no start is meant."""
-    if (blind := unseen([_GPUS, _HEALTH, _FREE, _FILES, _SHARED], pod)) is not None:
+    boxed = [_BOX] if wanted.container else []
+    if (blind := unseen([_GPUS, _HEALTH, _FREE, _FILES, _SHARED, *boxed], pod)) is not None:
         return blind
     found = pod or {}
     gpus = found.get("gpus") if isinstance(found.get("gpus"), Mapping) else {}
-    return [*_gpus(gpus or {}, run or {}, wanted), _nofile(found.get("nofile"), wanted), _shm(found.get("shm"))]
+    limits = within([_nofile(found.get("nofile"), wanted), _shm(found.get("shm"))], found)
+    return [*_gpus(gpus or {}, run or {}, wanted), *limits, *([_box(found.get("container"), wanted)] if boxed else [])]
+
+
+def _box(answer: Any, wanted: Wanted) -> Check:
+    """Which side was asked about what."""
+    if answer != wanted.container:
+        why = answer.get("unknown") if isinstance(answer, Mapping) else None
+        return said(_BOX, "unknown", str(why or f"The agent is older than this console, and has not looked into {wanted.container}."))
+    inside = "Python's environment, hub and W&B credentials, open files and /dev/shm"
+    return said(_BOX, "ok", f"Asked in {wanted.container}: {inside}; on the machine: GPUs, driver, disks, ports, checkpoints and B2.")
 
 
 def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
@@ -104,7 +116,8 @@ def _nofile(limits: Any, wanted: Wanted) -> Check:
     if hard < FILES:
         return said(_FILES, "warning", f"{why} It cannot raise its own that far.", f"Give the pod more: `--ulimit nofile={FILES}:{FILES}`.")
     if soft < FEWEST_FILES:
-        return said(_FILES, "warning", why, f"{wanted.setup()} orders {FILES} for every launch.")
+        made = f"Make the container with `docker run --ulimit nofile={FILES}:{FILES}`."
+        return said(_FILES, "warning", why, made if wanted.container else f"{wanted.setup()} orders {FILES} for every launch.")
     return said(_FILES, "ok", why)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from bs4_console.core import models
 from bs4_console.core.configs.families import billions
 from bs4_console.core.models import Remark
-from bs4_console.core.preflight_check import Check, State, Wanted, gib, number, said, unseen
+from bs4_console.core.preflight_check import Check, State, Wanted, gib, number, said, unseen, within
 
 _HUB = ("hub-auth", "Hugging Face token")
 _WANDB = ("wandb-auth", "W&B key")
@@ -36,13 +37,10 @@ def judge(services: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wan
         return [*blind, *_registry(str((run or {}).get("model") or ""), wanted), clock]
     found = services or {}
     model = found.get("model") if isinstance(found.get("model"), Mapping) else None
-    checks = [
-        _hub(_part(found, "hub"), model, wanted),
-        _wandb(_part(found, "wandb"), run, wanted),
-        _store(_part(found, "b2"), wanted),
-    ]
+    checks = within([_hub(_part(found, "hub"), model, wanted), _wandb(_part(found, "wandb"), run, wanted)], found)
+    checks.append(_store(_part(found, "b2"), wanted))
     if wanted.complete:
-        checks += _model(model, str((run or {}).get("model") or ""), wanted)
+        checks += within(_model(model, str((run or {}).get("model") or ""), wanted), found)
         checks += _download(model, (run or {}).get("cache"))
     return [*checks, clock]
 
@@ -53,6 +51,8 @@ def _part(services: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _renew(wanted: Wanted, by_hand: str) -> str:
+    if wanted.container:
+        return f"`docker exec -it {wanted.container} {by_hand}` writes it; or make the container with `docker run --env-file FILE`."
     return f"{wanted.setup('--credentials ask')} writes it; or `{by_hand}` on the pod."
 
 
@@ -92,7 +92,7 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
 def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
     state, detail, missing = part.get("state"), part.get("detail"), part.get("missing")
     fix = "Make an application key for the bucket with listFiles, readFiles, writeFiles and deleteFiles. " + _renew(
-        wanted, "b2 account authorize"
+        replace(wanted, container=""), "b2 account authorize"
     )
     if state == "absent":
         return said(_STORE, "ok", "There is none: checkpoints live and die with the pod.")

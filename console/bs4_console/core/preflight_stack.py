@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_console.core.assets import find
-from bs4_console.core.preflight_check import VERL, Check, Wanted, said, unseen
+from bs4_console.core.preflight_check import VERL, Check, Subject, Wanted, said, unseen, within
 
 _THERE = ("uv-missing", "training environment")
 _GENERATION = ("P06", "trainer generation")
@@ -31,13 +31,19 @@ def judge(
 ) -> list[Check]:
     """Where no start is meant the versions are told and not compared; nor are verl's, which runs with whatever its image brings. `run`: the
     agent's part of that name."""
-    trainer, cwd = wanted.trainer if wanted.complete or wanted.for_verl else "", wanted.cwd
+    trainer = wanted.trainer if wanted.complete or wanted.for_verl else ""
     own = [_VERL, _ENGINE] if trainer == VERL else [_GENERATION, _KNOWN] if trainer else []
     subjects = [_THERE, *own, _DRIVER, _FLASH]
     subjects += [_ENVIRONMENTS] if trainer and wanted.loads_environments else []
     if (blind := unseen(subjects, stack)) is not None:
         return blind
-    found = stack or {}
+    return within(_judged(stack or {}, pod, wanted, run, subjects), stack)
+
+
+def _judged(
+    found: Mapping[str, Any], pod: Mapping[str, Any] | None, wanted: Wanted, run: Mapping[str, Any] | None, subjects: Sequence[Subject]
+) -> list[Check]:
+    trainer, cwd = wanted.trainer if wanted.complete or wanted.for_verl else "", wanted.cwd
     if not found.get("python"):
         fix = f"{wanted.setup()} makes it; or on the pod: `cd ~/{cwd.removeprefix('~/')} && uv sync --all-extras`."
         state = said(_THERE, "blocking", f"There is no .venv in {cwd}, nor above it.", fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -63,14 +64,40 @@ def under_way(live: PodSession, run: str) -> ActionView | None:
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
-    """The launch that continues what was restored, at exactly that step; `result` of the ended action."""
+    """The launch that continues what was restored, at exactly that step and as the run was started; `result` of the ended action."""
     body = result["launch"]
-    return Launch(body["run"], body["trainer"], body["config"], body["cwd"], body["output_dir"], int(body["resume"]))
+    return Launch(
+        body["run"], body["trainer"], body["config"], body["cwd"], body["output_dir"], int(body["resume"]),
+        component=str(body.get("component") or "rl"), processes=int(body.get("processes") or 1),
+        overrides=tuple(body.get("overrides") or ()), env=dict(body.get("env") or {}),
+    )  # fmt: skip
+
+
+def recorded(result: Mapping[str, Any]) -> bool:
+    """Whether the store knew how the run was started. An agent of before this was kept there does not say."""
+    return bool(result["launch"].get("recorded"))
+
+
+def command_of(asked: Launch, pod: str) -> str:
+    """What a person types to launch it."""
+    words = [
+        "bs4-console", "launch", asked.config, "--pod", pod, "--run", asked.run, "--trainer", asked.trainer, "--cwd", asked.cwd,
+        "--output-dir", asked.output_dir, "--resume", str(asked.resume),
+    ]  # fmt: skip
+    words += ["--component", asked.component] if asked.component != "rl" else []
+    words += ["--processes", str(asked.processes)] if asked.processes != 1 else []
+    for name, value in asked.env.items():
+        words += ["--env", f"{name}={value}"]
+    return shlex.join([*words, *(["--", *asked.overrides] if asked.overrides else [])])
 
 
 def words(view: PlanView) -> list[str]:
-    """What a person reads beside the steps: which newer steps were passed over and why, what has to come, what to mind."""
+    """What a person reads beside the steps: which newer steps were passed over and why, what has to come, how the run was started (a launch
+    from it will be as that), what to mind."""
     body = view.plan
     lines = [f"passed over: {f'step {step}: ' if step >= 0 else ''}{why}" for step, why in body["skipped"]]
     lines.append(f"to fetch: {body['missing'] / 1e9:.2f} GB of {body['bytes'] / 1e9:.2f} GB; {body['free'] / 1e9:.1f} GB are free there")
+    start = launch_of(body)
+    lines += [f"started with: {shlex.join(start.overrides)}"] if start.overrides else []
+    lines += [f"environment: {shlex.join(f'{name}={value}' for name, value in start.env.items())}"] if start.env else []
     return lines + [f"note: {text}" for text in body["notes"]]

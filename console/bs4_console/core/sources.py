@@ -17,8 +17,8 @@ GENERATIONS = ("prime-rl", "prime-rl-2026-01", "verl")
 _NAMES = {
     "trainer": "trainer", "rank": "trainer", "train": "trainer", "orchestrator": "orchestrator", "orch": "orchestrator",
     "inference": "inference", "vllm": "inference", "launcher": "launcher", "rl": "launcher", "console": "launcher",
-    "dmesg": "kernel", "kern": "kernel", "kernel": "kernel", "kmsg": "kernel", "ssh": "ssh", "sync": "sync", "wandb": "wandb",
-    "env": "env", "provider": "provider",
+    "dmesg": "kernel", "kern": "kernel", "kernel": "kernel", "kmsg": "kernel", "ssh": "ssh", "sync": "sync", "rclone": "sync",
+    "wandb": "wandb", "env": "env", "provider": "provider",
 }  # fmt: skip
 _SAMPLE = 256 * 1024
 #: Programs whose lines are known.

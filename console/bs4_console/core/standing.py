@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_agent.checkpoints.launch_record import without_keys
 from bs4_console.core.errors import RemoteError
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 
 #: An action's kind and body, as it is submitted, without the run; `off` where the order was taken back. Of kind `launch`: `overrides`, the
-#: further arguments that the run was started with, which belong to every further launch of it.
+#: further arguments that the run was started with. A step in the store has them itself; they are for one that was saved without.
 Order = Mapping[str, Any]
 _LAUNCH = "launch"
 
@@ -33,7 +34,8 @@ def of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
             found.append({"kind": "mode", "playbook": playbook, "mode": mode})
     known = ledger.runs.get(run)
     if known is not None and known.attempt is not None and known.attempt.overrides:
-        found.append({"kind": _LAUNCH, "overrides": list(known.attempt.overrides)})
+        # It goes to the store: a key in it would too.
+        found.append({"kind": _LAUNCH, "overrides": without_keys(known.attempt.overrides)[0]})
     return tuple(found)
 
 

@@ -56,7 +56,7 @@ _TITLES = {
     "ray::DashboardAgent": "ray-agent",
 }
 _SCRIPTS = {"rl": "launcher", "vllm-router": "router", "inference": "inference", "orchestrator": "orchestrator", "torchrun": "torchrun"}
-_HEALTH_SECONDS = 20.0
+_HEALTH_SECONDS = 60.0
 _DECOY = """import os, signal
 if os.environ.get("DECOY_TITLE"):
     import setproctitle
@@ -78,6 +78,8 @@ def component(process: Process) -> str | None:
     if len(words) > 1 and name.startswith("python"):
         if "verl.trainer.main_ppo" in words:
             return "launcher"
+        if "verl.trainer.fsdp_sft_trainer" in words:
+            return "launcher" if "torch.distributed.run" in words else "rank"
         return "rank" if "prime_rl.trainer.rl.train" in words and "-u" in words else _SCRIPTS.get(Path(words[1]).name)
     return None
 
@@ -97,7 +99,7 @@ def find(pod: PracticePod, name: str) -> list[Process]:
     return found
 
 
-async def wait_for(pod: PracticePod, name: str, count: int = 1, timeout: float = 20.0) -> list[Process]:
+async def wait_for(pod: PracticePod, name: str, count: int = 1, timeout: float = 60.0) -> list[Process]:
     """`find`, once there are at least `count`. TimeoutError otherwise."""
     await until(lambda: len(find(pod, name)) >= count, timeout, f"{count} {name} process(es) in practice pod {pod.name}")
     return find(pod, name)
@@ -171,7 +173,7 @@ def requests_running(port: int) -> int:
     return int(float(line.rsplit(" ", 1)[-1]))
 
 
-async def wait_generating(pod: PracticePod, timeout: float = 20.0) -> None:
+async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
     """Until the engine is in the middle of a generation."""
     await until(lambda: requests_running(pod.api_port) > 0, timeout, f"a generation in practice pod {pod.name}")
 
@@ -233,7 +235,7 @@ async def hold_port(pod: PracticePod, port: int) -> int:
     """Somebody's own server on a port that the run needs. Its pid."""
     code = f"import socket, signal; s = socket.create_server(('127.0.0.1', {port})); signal.pause()"
     pid = await pod.spawn(["python3", "-c", code], cwd=pod.home)
-    await until(lambda: listens(port), 20, f"a listener on port {port}")
+    await until(lambda: listens(port), 60, f"a listener on port {port}")
     return pid
 
 
@@ -248,7 +250,7 @@ async def start_orphan_engine(pod: PracticePod, gpu: int = 0) -> list[Process]:
     if not servers or len(engines) < 2:
         raise PodError(f"The inference server in practice pod {pod.name} has no engine; read {pod.home}/inference-{port}.log.")
     kill(servers[0])
-    await until(lambda: tree.look(parent) is None, 10, "the end of the killed server's parent")
+    await until(lambda: tree.look(parent) is None, 60, "the end of the killed server's parent")
     for process in find(pod, "router"):
         if str(api_port) in process.title:
             terminate(process)
@@ -275,5 +277,5 @@ async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None =
     code = "import json, os, sys; s = json.loads(sys.argv[1]); os.execve(s['exe'], s['argv'], {**os.environ, **s['env']})"
     pid = await pod.spawn(["python3", "-c", code, order])
     wanted = title or " ".join(argv)
-    await until(lambda: (now := tree.look(pid)) is not None and now.title.rstrip("\0 ") == wanted, 10, f"a decoy called {wanted!r}")
+    await until(lambda: (now := tree.look(pid)) is not None and now.title.rstrip("\0 ") == wanted, 60, f"a decoy called {wanted!r}")
     return next(process for process in pod.processes() if process.pid == pid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ _WAYS = ("resume-run", "start-afresh")
 _TIMES = 3
 
 
-async def recover(stage: Stage, run: str = "demo") -> None:
+async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) -> None:
     """As the advice says: `playbook run resume-run`, or start-afresh (its name typed) for a run that has no complete checkpoint."""
     if stage.session.state.runs[run].alive:
         await stage.must("stop", run=run)
     said = []
-    for playbook in [way for way in _WAYS for _ in range(_TIMES)]:
+    for playbook in [way for way in ways for _ in range(_TIMES)]:
         planned = await stage.act("plan", playbook=playbook, run=run)
         if planned.state != "done":
             said.append(planned.detail)
@@ -34,7 +34,12 @@ async def recover(stage: Stage, run: str = "demo") -> None:
         said.append(action.detail)
         if action.state != "plan-changed":
             raise StageError(f"{playbook} did not bring the run back: {action.detail}")
-    raise StageError(f"Neither way to go on has a plan: {'; '.join(said)}")
+    raise StageError(f"No way to go on ({', '.join(ways)}) has a plan: {'; '.join(said)}")
+
+
+async def start_afresh(stage: Stage) -> None:
+    """For a run that was to begin anew: what it has written is moved aside."""
+    await recover(stage, ways=_WAYS[1:])
 
 
 def edit_config(stage: Stage, values: dict[str, Any], name: str = "rl.toml") -> None:

@@ -15,6 +15,14 @@ TRIES: dict[str, Scenario] = {
     **{s.name: s for s in (*inference.ALL, *training.ALL, *orchestration.ALL, *checkpoints.ALL, *outside.ALL, *verl.ALL)},
 }
 
+#: verl's own failures that cannot be practised, and why: the miniature would only be able to print the words.
+UNTRIED: dict[str, str] = {
+    "verl-vllm-arch": "vLLM's loader compares the names of a checkpoint's layers with those of a model it built; there is no vLLM here.",
+    "verl-sglang-import": "One release of sglang lacks a class where verl 0.5 looks for it; a practice pod has neither of the two.",
+    "verl-sglang-tuple": "sglang rebuilds torch's tensors from another process, on a GPU; there is neither torch nor a GPU here.",
+    "weight-sync-peak-oom": "FSDP gathers its sharded layers on a GPU while the engine holds its own; the miniature has no layers.",
+}
+
 
 def failures() -> list[str]:
     """The ids that can be tried, each once, in order."""
@@ -33,7 +41,8 @@ def choose(name: str, trainer: str | None) -> tuple[Scenario, str]:
     """The scenario of a failure id or id/variant, and the generation to try it with. UsageError, NotApplicableError."""
     scenario = TRIES.get(name) or next((s for s in TRIES.values() if s.failure == name), None)
     if scenario is None:
-        raise UsageError(f"{name} cannot be practised on a pod without GPUs.", f"These can: {', '.join(failures())}.")
+        why = f" {UNTRIED[name]}" if name in UNTRIED else ""
+        raise UsageError(f"{name} cannot be practised on a pod without GPUs.{why}", f"These can: {', '.join(failures())}.")
     if trainer is not None and trainer not in scenario.trainers:
         raise NotApplicableError(f"{name} cannot happen with {trainer}.", f"It happens with {', '.join(scenario.trainers)}.")
     return scenario, trainer or scenario.trainers[0]

@@ -172,6 +172,7 @@ def _write_configs(directory: Path, generation: str, ports: Mapping[str, int]) -
     rl = string.Template((_TEMPLATES / f"{generation}.rl.toml").read_text()).substitute(ports)
     (directory / "rl.toml").write_text(rl)
     if generation == "verl":
+        (directory / "sft.toml").write_text((_TEMPLATES / "verl.sft.toml").read_text())
         return  # its rollout engine lives in its own processes
     (directory / "rl-apart.toml").write_text(rl[: rl.index(_INFERENCE_MARK)])
     infer = string.Template((_TEMPLATES / f"{generation}.infer.toml").read_text()).substitute(ports)

@@ -45,7 +45,7 @@ class LocalTransport:
         except TimeoutError as error:
             raise Unreachable(f"{argv[0]} did not end within {timeout:g} s.", "Try again when the machine is less busy.") from error
         finally:
-            _end(process)
+            await _over(process)
         return Completed(_status(process), out, err)
 
     async def close(self) -> None:
@@ -104,10 +104,11 @@ class LocalPipe:
             async with asyncio.timeout(_CLOSE_S):
                 await self._process.wait()
         except TimeoutError:
-            _end(self._process)
-            await self._process.wait()
-        self._stderr.cancel()
-        await asyncio.gather(self._stderr, return_exceptions=True)
+            pass  # it is ended below, as it is when this waiting is cancelled
+        finally:
+            await _over(self._process)
+            self._stderr.cancel()
+            await asyncio.gather(self._stderr, return_exceptions=True)
 
 
 def _status(process: asyncio.subprocess.Process) -> int | None:
@@ -115,10 +116,17 @@ def _status(process: asyncio.subprocess.Process) -> int | None:
     return process.returncode if process.returncode is not None and process.returncode >= 0 else None
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
+async def _over(process: asyncio.subprocess.Process) -> None:
+    """kill -9 for our own child where it still lives, and its pipes closed: what asyncio keeps of it must not outlive the loop.
+
+    Not for longer than _CLOSE_S: somebody that it started may hold the pipes open.
+    """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_S):
+            await process.wait()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -150,7 +150,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         # From the top down to the first whole screen: behind a question the world goes on.
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Question) and due:
-                screen.tell()
+                screen.tell_safely()
             if isinstance(screen, ConsoleScreen):
                 if screen.ready and screen.is_mounted:
                     if due:

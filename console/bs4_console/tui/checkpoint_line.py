@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from bs4_console.core.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Seconds between two looks: the pod reads its checkpoint directories for it.
-LOOK_S = 60.0
+#: Seconds between two looks: the pod reads its checkpoint directories for it. While there is nothing to resume, the first is waited for.
+LOOK_S, FIRST_S = 60.0, 10.0
 #: A disk that will be full within this many seconds is a warning.
 SOON_S = 6 * 3600.0
 
@@ -31,14 +31,21 @@ class CheckpointLine:
         self._text: Line = []
         self._next = float("-inf")
         self._asking = False
+        self._stood: tuple[str, int] | None = None
+        """How the run stood when it was asked last."""
 
     def line(self) -> Line:
-        """What is known; asks again when that is old."""
-        session = self._app.fleet.sessions.get(self._pod.name)
-        if session is not None and not self._asking and self._pod.link.up and self._app.clock.mono() >= self._next:
-            self._asking = True
+        """What is known; asks again when that is old, or the run has ended or begun since: then somebody wants to know what is left."""
+        session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
+        due = self._app.clock.mono() >= self._next or stands != self._stood
+        if session is not None and not self._asking and self._pod.link.up and due:
+            self._asking, self._stood = True, stands
             self._app.spawn(f"checkpoints of {self._run}", self._ask(session), self._ended)
         return self._text
+
+    def _stands(self) -> tuple[str, int] | None:
+        run = self._pod.runs.get(self._run)
+        return None if run is None else (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
 
     def _ended(self) -> None:
         self._asking = False
@@ -46,14 +53,16 @@ class CheckpointLine:
     async def _ask(self, session: PodSession) -> None:
         # A quarter of a second of imports: not in the thread that answers keys.
         checkpoints = await asyncio.to_thread(importlib.import_module, "bs4_console.core.checkpoints")
+        pause = LOOK_S
         try:
             found = await checkpoints.of_pod(session, self._run)
+            pause = LOOK_S if found["resumable"] is not None else FIRST_S
             self._text = _told(checkpoints.line(found), checkpoints.standing(self._pod, self._run), found, self._app.clock.wall())
         except ConsoleError:
             # It is one line among many: what is wrong with the link or the run is said where it belongs.
             self._text = []
         finally:
-            self._next = self._app.clock.mono() + LOOK_S
+            self._next = self._app.clock.mono() + pause
             self._asking = False
 
 

@@ -32,7 +32,7 @@ async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> Non
         if yes:
             app.spawn(f"merge {asked.run}", _carry_out(app, session, view))
 
-    app.push_screen(ConfirmScreen(view, session.state), answered)
+    app.push_screen(ConfirmScreen(view, session.state, merge.words(view)), answered)
 
 
 async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> None:

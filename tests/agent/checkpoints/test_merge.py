@@ -132,6 +132,15 @@ def test_a_step_that_changes_after_its_plan_is_not_merged(pod: MergePod) -> None
         pod.begin(plan)
 
 
+def test_the_step_of_the_plan_is_merged_also_when_a_newer_one_was_saved_meanwhile(pod: MergePod) -> None:
+    pod.save(5, skill=0.25)
+    plan = pod.plan()
+    pod.save(10, skill=0.75)
+    end = pod.merge(plan)
+    assert (end["event"], end["result"]["step"]) == ("done", 5), end
+    assert tensors.load(Path(end["result"]["target"])) == tensors.of(0.25)
+
+
 def test_too_little_memory_or_disk_is_refused_before_anything_is_written(pod: MergePod, monkeypatch: pytest.MonkeyPatch) -> None:
     actor = pod.save(5)
     size = sum(path.stat().st_size for path in actor.glob("model_*"))

@@ -332,7 +332,7 @@ def test_a_killed_worker_is_started_again_for_what_is_missing(pod: NewPod, monke
     pod.server.faults.add(Fault("hang", call="b2_download_file_by_name", name=".distcp", seconds=30))
     key = pod.begin(plan)
     job = pod.home.setup / "1"
-    assert reached.wait(30)
+    assert reached.wait(60)
     shim = json.loads((job / "shim.json").read_text())
     assert Identity.from_dict(shim["launcher"]).send(signal.SIGKILL)
     end = pod.ended(key)

@@ -100,6 +100,16 @@ def test_the_config_comes_with_what_it_includes(tmp_path: Path) -> None:
     assert answer["files"][1][1] == "seq_len = 2\n"
 
 
+def test_what_the_options_name_comes_behind_the_config(tmp_path: Path) -> None:
+    (tmp_path / "rl.toml").write_text('toml_files = ["one.toml"]\n')
+    (tmp_path / "one.toml").write_text("seq_len = 2\n")
+    (tmp_path / "part.toml").write_text("lr = 1\n")
+    answer = Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml", "named": ["part.toml", "part.json"]})
+    assert [Path(name).name for name, _ in answer["files"]] == ["rl.toml", "part.toml", "one.toml"]
+    with pytest.raises(BadRequest, match="named"):
+        Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml", "named": "part.toml"})
+
+
 def test_a_config_that_is_broken_is_sent_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "rl.toml").write_text("max_steps = = 3\n")
     assert Staged({}).ask("config", {"cwd": str(tmp_path), "config": "rl.toml"})["files"][0][1] == "max_steps = = 3\n"

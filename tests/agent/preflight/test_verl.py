@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.preflight import asked, stack
+from bs4_agent.preflight import stack
 from bs4_agent.trainers import verl_needs
 from bs4_agent.trainers.base import LaunchSpec
 
@@ -54,10 +54,3 @@ def test_an_environment_that_was_changed_is_another(tmp_path: Path) -> None:
     before = stack.revision(python)
     (tmp_path / "lib" / "python3.10" / "dist-packages" / "vllm-0.12.0.dist-info").mkdir(parents=True)
     assert stack.revision(python) != before
-
-
-def test_what_a_container_has_installed_is_unknown_and_not_the_hosts(tmp_path: Path) -> None:
-    found = asked._stack(start(tmp_path, container="trainer"), {"modules": ["verl"], "python": sys.executable}, {})
-    assert "container trainer" in found["unknown"]
-    (tmp_path / "c.toml").write_text("[environment]\nA = 1\n")
-    assert asked._stack(start(tmp_path), {"modules": [], "python": sys.executable}, {})["python"] == sys.executable

@@ -95,4 +95,4 @@ def test_an_interpreter_that_is_none(tmp_path: Path, body: str | None) -> None:
     start = time.monotonic()
     with pytest.raises(StepFailed, match="name the training environment's own python"):
         stack.probe(str(python), timeout=0.5)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 30, "it is not waited for until it ends"

@@ -118,53 +118,55 @@ def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
 
 
 def test_a_healthy_server(server: Server) -> None:
-    probe = health(server.url, 2.0)
+    probe = health(server.url, 20.0)
     assert (probe.ok, probe.status, probe.error) == (True, 200, None)
-    assert probe.seconds < 2
+    assert probe.seconds < 20
 
 
 def test_one_token_asks_for_one_token_of_the_served_model(server: Server) -> None:
-    assert one_token(server.url, 2.0).ok
+    assert one_token(server.url, 20.0).ok
     assert [entry[:2] for entry in server.asked] == [("GET", "/v1/models"), ("POST", "/v1/completions")]
     request = server.asked[1][2]
     assert (request["model"], request["max_tokens"]) == ("Qwen/Qwen3-0.6B", 1)
     server.asked.clear()
-    assert one_token(server.url + "/", 2.0, model="given").ok
+    assert one_token(server.url + "/", 20.0, model="given").ok
     assert [entry[1] for entry in server.asked] == ["/v1/completions"]
 
 
 def test_a_hung_engine_is_healthy_and_gives_no_token(server: Server) -> None:
     server.answers["/v1/completions"] = server.hang
-    assert health(server.url, 2.0).ok
+    assert health(server.url, 20.0).ok
     start = time.monotonic()
     probe = one_token(server.url, 0.3)
     assert (probe.ok, probe.status, probe.error) == (False, None, "timeout")
-    assert 0.25 < probe.seconds < 0.6
-    assert time.monotonic() - start < 1.0
+    # It hangs for 30 s.
+    assert 0.25 < probe.seconds < 20
+    assert time.monotonic() - start < 20
 
 
 def test_the_timeout_bounds_both_questions_together(server: Server) -> None:
     def slow_models(handler: BaseHTTPRequestHandler) -> None:
-        server.over.wait(0.25)
+        server.over.wait(3.0)
         handler.wfile.write(b'HTTP/1.0 200 OK\r\n\r\n{"data": [{"id": "m"}]}')
 
     server.answers["/v1/models"] = slow_models
     server.answers["/v1/completions"] = server.hang
-    assert one_token(server.url, 0.4).seconds < 0.6
+    # The time anew for the second question would make it 7 s.
+    assert one_token(server.url, 4.0).seconds < 6.5
 
 
 def test_an_answer_that_trickles_ends_too(raw: Any) -> None:
     def trickle(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
         try:
-            for _ in range(300):
+            for _ in range(3000):
                 connection.sendall(b"x")
                 time.sleep(0.01)
         except OSError:
             return
 
     probe = health(raw(trickle), 0.3)
-    assert (probe.error, probe.seconds < 0.6) == ("timeout", True)
+    assert (probe.error, probe.seconds < 15) == ("timeout", True)
 
 
 def test_nobody_listens() -> None:

@@ -27,7 +27,7 @@ AGENTS = Path(__file__).resolve().parents[3] / "agents"
 SHIM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from bs4_agent.shim import main; sys.exit(main(sys.argv[1:]))"
 
 
-def until(condition: Callable[[], T | None], seconds: float = 15.0) -> T:
+def until(condition: Callable[[], T | None], seconds: float = 60.0) -> T:
     """What `condition` gives once it is true; fails when it never is."""
     deadline = time.monotonic() + seconds
     while True:
@@ -59,7 +59,7 @@ def prepare(directory: Path, argv: Sequence[str], **more: Any) -> Path:
 def start_shim(directory: Path, env: Mapping[str, str] | None = None) -> int:
     """As launch does; returns the exit status of who was called."""
     argv = [sys.executable, "-IS", "-c", SHIM, str(AGENTS), "--attempt", str(directory)]
-    return subprocess.run(argv, env={**os.environ, **(env or {})}, check=False, timeout=20).returncode
+    return subprocess.run(argv, env={**os.environ, **(env or {})}, check=False, timeout=60).returncode
 
 
 def identity(directory: Path, who: str) -> Identity:
@@ -103,6 +103,7 @@ class PracticeTrainer:
     title: str = "practice"
     first_step: int = 0
     resumes: tuple[str, ...] = ("rl",)
+    merges = False
     complete: Sequence[int] = field(default_factory=tuple)
 
     @property

@@ -106,6 +106,45 @@ def test_two_runs_of_one_name_get_two_names(pod: Pod) -> None:
             root.wait()
 
 
+def test_a_run_that_goes_on_by_hand_is_the_same_run_whatever_it_is_called_there(pod: Pod) -> None:
+    runs = pod.runs()
+    launch(runs, pod.spec(output_dir=pod.root / "work/outputs"), key="k1")
+    StopRun(runs, "alpha").execute()
+    ended(runs)
+    root = by_hand(pod, "sleep 60; :")
+    try:
+        (candidate,) = until(lambda: look(runs, pod))
+        assert candidate.spec.run == "by-hand"
+        run = adopt(runs, candidate)
+        assert (run.name, run.adopted, [attempt.number for attempt in run.attempts]) == ("alpha", True, [1, 2])
+        assert [one.name for one in runs.all()] == ["alpha"]
+    finally:
+        end(runs, root)
+
+
+def test_the_name_of_a_run_in_another_directory_is_refused(pod: Pod) -> None:
+    runs = pod.runs()
+    launch(runs, pod.spec(), key="k1")
+    StopRun(runs, "alpha").execute()
+    ended(runs)
+    root = by_hand(pod, "sleep 60; :")
+    try:
+        (candidate,) = until(lambda: look(runs, pod))
+        with pytest.raises(RunExists, match="alpha is the name of another run"):
+            adopt(runs, candidate, "alpha")
+        assert adopt(runs, candidate).name == "by-hand"
+        assert runs.get("alpha").spec == pod.spec()
+    finally:
+        end(runs, root)
+
+
+def end(runs: Runs, root: subprocess.Popen[bytes]) -> None:
+    for proc in runs.table.refresh().descendants(Identity.of(root.pid)):
+        kill(proc.identity)
+    root.kill()
+    root.wait()
+
+
 def test_runs_of_ours_are_no_candidates(pod: Pod) -> None:
     runs = pod.runs()
     launch(runs, pod.spec(), key="k1")

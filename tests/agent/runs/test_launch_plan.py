@@ -217,6 +217,12 @@ def test_arguments_that_were_left_out_are_said(bench: Bench) -> None:
     assert bench.plan(overrides=["--max-steps", "60"]).notes == []
 
 
+def test_leaving_the_container_of_the_attempt_before_is_said(bench: Bench) -> None:
+    bench.ended(container="trainer")
+    bench.save(5)
+    assert bench.plan().notes == ["The attempt before ran in container trainer; this one starts on the machine itself."]
+
+
 def test_the_config_is_named_by_version_and_parent(bench: Bench) -> None:
     values = bench.plan().config["values"]
     versions = {"v1": {"digest": "other"}, "v2": {"digest": values, "based_on": "rl.toml:v1"}}

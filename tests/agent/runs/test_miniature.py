@@ -47,7 +47,7 @@ class Place:
         self.runs.poll()
         self.follower.poll()
 
-    def until(self, condition: object, seconds: float = 30.0) -> object:
+    def until(self, condition: object, seconds: float = 90.0) -> object:
         return until(lambda: [self.poll(), condition()][1], seconds)  # type: ignore[operator]
 
 

@@ -29,12 +29,13 @@ def family(pod: Pod) -> Pod:
 
 def test_a_tree_is_told_at_once_and_ends(family: Pod) -> None:
     runs = family.runs()
+    family.trainer.signals = (("SIGINT", 40.0), ("SIGTERM", 40.0), ("SIGKILL", 40.0))
     launch(runs, family.spec(), key="k1")
     found = components(runs, "trainer", "engine", "launcher")
     before = [member for member in runs.members("alpha") if member.alive]
     begun = time.monotonic()
     report = StopRun(runs, "alpha").execute()
-    assert time.monotonic() - begun < 5, "the waits end with the processes, not with the clock"
+    assert time.monotonic() - begun < 35, "the waits end with the processes, not with the clock"
     assert report.ok
     assert not any(one.alive() for one in found.values())
     interrupted = {one.identity for one in report.sent if one.signal == "SIGINT"}
@@ -199,11 +200,11 @@ def test_waiting_ends_when_the_last_has_ended() -> None:
     processes = [subprocess.Popen(["sleep", seconds]) for seconds in ("0.1", "0.3", "60")]
     identities = [one for process in processes if (one := Identity.of(process.pid)) is not None]
     begun = time.monotonic()
-    assert ending.wait_gone(identities, 0.8) == {identities[2]}
+    assert ending.wait_gone(identities, 3.0) == {identities[2]}
     assert ending.wait_gone(identities[:2], 5) == set()
     sent, left = ending.end(identities)
     assert ([one.signal for one in sent], left) == (["SIGTERM"], set())
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 40, "the last of them sleeps for 60 s"
     for process in processes:
         process.wait()
     assert ending.end(identities) == ([], set())

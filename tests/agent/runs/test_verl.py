@@ -69,7 +69,7 @@ class Place:
     def spec(self, *overrides: str) -> LaunchSpec:
         return LaunchSpec("demo", "verl", Path("verl.toml"), self.project, self.project / "outputs", overrides=overrides)
 
-    def until(self, condition: Callable[[], Any], seconds: float = 40.0) -> Any:
+    def until(self, condition: Callable[[], Any], seconds: float = 90.0) -> Any:
         def looked() -> Any:
             self.runs.poll()
             self.follower.poll()
@@ -213,6 +213,29 @@ def test_a_run_that_somebody_started_is_adopted_from_its_log(place: Place) -> No
         place.until(lambda: any(c.complete for c in place.runs.trainer(place.runs.get("e")).checkpoints(place.runs.get("e").spec)))
         StopRun(place.runs, "e", scale=0.2).execute()
         assert not [m for m in place.runs.members("e") if m.alive]
+    finally:
+        by_hand.kill()
+        by_hand.wait()
+
+
+def test_the_command_typed_again_goes_on_with_the_run_and_its_directories(place: Place) -> None:
+    attempt = launch(place.runs, place.spec(), key="k1")
+    place.until(lambda: place.step() >= 6 and place.whole() >= 5)
+    StopRun(place.runs, "demo", scale=0.2).execute()
+    ended(place.runs, "demo")
+    layout = place.runs.trainer(place.spec()).layout(place.runs.get("demo").spec)
+    words = [word for word in attempt.argv if word != "env" and not word.startswith(("VERL_", "trainer.resume_"))]
+    with open(place.project / "training.log", "wb") as output:
+        by_hand = subprocess.Popen(words, cwd=place.project, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+    try:
+        table = place.runs.table
+        (candidate,) = until(lambda: [c for c in candidates(place.runs, table.snapshot(max_age=0.0)) if c.spec.cwd == place.project])
+        run = adopt(place.runs, candidate)
+        assert (run.name, run.adopted, [one.name for one in place.runs.all()]) == ("demo", True, ["demo"])
+        assert place.runs.trainer(run).layout(run.spec) == layout
+        place.until(lambda: place.follower.recent("demo").attempt == 2 and place.step() >= 7)
+        StopRun(place.runs, "demo", scale=0.2).execute()
+        assert not [m for m in place.runs.members("demo") if m.alive]
     finally:
         by_hand.kill()
         by_hand.wait()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,13 @@ from bs4_agent import containers
 from bs4_agent.checkpoints.readers import readers
 from bs4_agent.errors import LaunchFailed, NotApplicable
 from bs4_agent.identity import Identity
+from bs4_agent.runs import container_log as container_logs
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
+from bs4_agent.runs.container_log import ContainerLog
 from bs4_agent.runs.inside import MARK
 from bs4_agent.runs.launch import launch
 from bs4_agent.runs.stop import StopRun
+from bs4_agent.streams.cursor import START
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.runs.practice import components, ended, kill, read, until
 from tests.agent.runs.test_verl import Place
@@ -34,9 +39,9 @@ WORDS = (
 class Boxed(Place):
     """`Place` whose project is mounted into a container at another path."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, env: Mapping[str, str] | None = None) -> None:
         super().__init__(root)
-        self.box = Container(root / "box", {INSIDE: self.project})
+        self.box = Container(root / "box", {INSIDE: self.project}, env)
         self.environment = {name: os.environ[name] for name in ("BS4_TEST_MARK", "BS4_MINIATURE_STEP_SECONDS") if name in os.environ} | {
             "RAY_TMPDIR": "/tmp/ray"
         }
@@ -67,7 +72,6 @@ def boxed(no_process_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bo
 @pytest.fixture
 def docker(boxed: Boxed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
     made = Docker(boxed.root, {"trainer": boxed.box})
-    boxed.box.environment = boxed.environment
     monkeypatch.setenv("PATH", f"{made.program}:{os.environ['PATH']}")
     yield made
     made.close()
@@ -153,6 +157,8 @@ def test_a_launch_into_a_container_and_its_resume(boxed: Boxed, docker: Docker, 
     StopRun(boxed.runs, "demo", scale=0.2).execute()
     assert not any(identity.alive() for identity in found.values())
     ended(boxed.runs, "demo")
+    told = [record for record in boxed.journal.records() if record["event"] == "attempt-started"]
+    assert [record["container"] for record in told] == ["trainer"]
     whole = boxed.whole()
     second = launch(boxed.runs, replace(spec(boxed), resume=whole), key="k2")
     assert f"trainer.resume_from_path={INSIDE}/outputs/demo/checkpoints/global_step_{whole}" in second.argv
@@ -160,7 +166,7 @@ def test_a_launch_into_a_container_and_its_resume(boxed: Boxed, docker: Docker, 
     steps = sorted(r["step"] for r in boxed.records() if r["attempt"] == 2 and r["side"] == "trainer")
     assert steps[0] == whole + 1
     StopRun(boxed.runs, "demo", scale=0.2).execute()
-    assert [words[0] for words in docker.asked] == ["inspect", "exec", "inspect", "exec"]
+    assert [words[0] for words in docker.asked if words[0] != "logs"] == ["inspect", "exec", "inspect", "exec"]
 
 
 def test_a_driver_that_refuses_its_words_ends_with_its_own_code(boxed: Boxed, docker: Docker) -> None:
@@ -189,3 +195,94 @@ def test_starts_that_cannot_be(boxed: Boxed, docker: Docker, monkeypatch: pytest
     monkeypatch.setenv("PATH", str(outside))
     with pytest.raises(LaunchFailed, match="check `docker ps`"):
         launch(boxed.runs, spec(boxed), key="k6")
+
+
+def container_log(boxed: Boxed, name: str, number: int = 1) -> str:
+    try:
+        return (boxed.home.attempt(name, number) / "container.log").read_text()
+    except FileNotFoundError:
+        return ""
+
+
+@pytest.mark.long
+def test_what_the_entry_point_prints_is_a_log_of_the_run(boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
+    launch(boxed.runs, spec(boxed), key="k1")
+    boxed.until(lambda: boxed.step() >= 1, 60)
+    entry = f"/proc/{boxed.box.init}/fd/1"
+    with open(entry, "wb", buffering=0) as printing:
+        printing.write(b"== the entry point says this ==\n")
+        boxed.until(lambda: "the entry point says this" in container_log(boxed, "demo"), 60)
+        printing.write(b"and this, twice\nand this, twice\n")
+        boxed.until(lambda: container_log(boxed, "demo").count("and this, twice\n") == 2, 60)
+    stream = boxed.streams.get("log/demo/container")
+    boxed.until(lambda: b"== the entry point says this ==\nand this" in stream.read(START, 1 << 16).data, 60)
+    # Another agent takes up where this one stood, also when it died between the lines and the note of them.
+    attempt = boxed.runs.get("demo").attempts[0]
+    directory = boxed.home.attempt("demo", 1)
+    state = read(directory / "container-log.json")
+    assert state is not None
+    (directory / "container-log.json").write_text(json.dumps({**state, "since": f"{attempt.started_t:.9f}", "same": 0, "size": 0}))
+    heir = ContainerLog("trainer", directory, attempt.started_t)
+    heir.finish()
+    assert container_log(boxed, "demo").count("and this, twice\n") == 2
+    assert heir.problem == ""
+    # What Docker no longer has is a gap, told once, and the run goes on.
+    docker.containers.clear()
+
+    def gaps() -> list[dict[str, Any]]:
+        return [record for record in boxed.journal.records() if record["type"] == "gap" and record["stream"] == "log/demo/container"]
+
+    boxed.until(gaps, 60)
+    refused, step = len(docker.asked), boxed.step()
+    boxed.until(lambda: len(docker.asked) >= refused + 3 and boxed.step() > step, 60)
+    assert ["No such container: trainer" in gap["reason"] for gap in gaps()] == [True]
+    StopRun(boxed.runs, "demo", scale=0.2).execute()
+    asked = [words for words in docker.asked if words[0] == "logs"]
+    assert asked
+    assert all(words[1:3] == ["--timestamps", "--since"] and words[-1] == "trainer" and len(words) == 5 for words in asked), "no -f"
+
+
+@pytest.mark.long
+def test_a_driver_that_prints_where_only_docker_keeps_it_is_followed_through_docker(
+    boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`docker run IMAGE script`: no file has the driver's output. The good end is read there too."""
+    monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
+    monkeypatch.setattr(containers, "name_of", lambda pid: "trainer")  # there is no control group of Docker's here
+    words = [
+        *WORDS,
+        "trainer.default_local_dir=/mnt/rl-project/train/ckpt/e",
+        "trainer.logger=[console]",
+        "trainer.total_training_steps=40",
+    ]
+    with open(f"/proc/{boxed.box.init}/fd/1", "wb", buffering=0) as printing:
+        argv = [".venv/bin/python3", "-u", "-m", "verl.trainer.main_ppo", *words]
+        boxed.box.start(argv, cwd=INSIDE, env=boxed.environment, stdout=printing, stderr=printing)
+    (candidate,) = until(boxed.found, 60)
+    assert containers.first_of(candidate.root.pid) in (0, boxed.box.init)
+    monkeypatch.setattr(containers, "first_of", lambda pid: boxed.box.init)  # nsenter is its parent here, in Docker the first process is
+    assert adopt(boxed.runs, candidate).name == "e"
+    boxed.until(lambda: boxed.step("e") >= 3, 60)
+    assert {r["at"]["stream"] for r in boxed.records("e")} == {"log/e/trainer"}
+    end = boxed.until(lambda: boxed.runs.get("e").attempts[0].end, 120)
+    assert end.good, end.detail
+
+
+def test_a_container_that_docker_does_not_know_is_said_once_and_stops_nothing(boxed: Boxed, docker: Docker, tmp_path: Path) -> None:
+    log = ContainerLog("nobody", tmp_path, 0.0)
+    log.finish()
+    assert "No such container: nobody" in log.problem
+    assert not log.path.exists()
+    asked = len(docker.asked)
+    assert ContainerLog("nobody", tmp_path, 0.0).problem == log.problem
+    assert not log.poll(ended=True), "the end has been asked for already"
+    assert len(docker.asked) == asked
+
+
+def test_without_a_docker_program_its_log_is_said_to_be_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    log = ContainerLog("trainer", tmp_path, 0.0)
+    assert not log.poll(ended=True), "nothing is waited for"
+    assert log.problem == "docker logs cannot be asked (No such file or directory)"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["container-log.json"]

@@ -61,6 +61,21 @@ def write(path: Path, lines: int, rotate_every: int, how: str) -> subprocess.Pop
     return subprocess.Popen([sys.executable, str(WRITER), str(path), str(lines), str(RATE), str(rotate_every), how])
 
 
+def kill_and_start(
+    tiny: TinyHome, agent: subprocess.Popen[bytes], writer: subprocess.Popen[bytes], dead_s: float
+) -> subprocess.Popen[bytes]:
+    """kill -9; the log goes on, and is rotated, while no agent is there. It is held while the next one starts, which takes as long as it
+    takes: the writer keeps three files that were rotated, and no agent can read a fourth."""
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
+    time.sleep(dead_s)
+    writer.send_signal(signal.SIGSTOP)
+    try:
+        return tiny.start()
+    finally:
+        writer.send_signal(signal.SIGCONT)
+
+
 def test_every_line_once_through_rotation_and_kill_9(tiny: TinyHome, tmp_path: Path) -> None:
     lines = 4 * RATE
     path = tmp_path / "trainer.log"
@@ -68,14 +83,11 @@ def test_every_line_once_through_rotation_and_kill_9(tiny: TinyHome, tmp_path: P
     agent = tiny.start()
     reader = Reader(tiny, "log/r/t")
     with write(path, lines, 4000, "rename") as writer:
-        reading = threading.Thread(target=reader.read_to, args=(lines - 1, 30.0))
+        reading = threading.Thread(target=reader.read_to, args=(lines - 1, 90.0))
         reading.start()
-        for pause in (0.9, 1.0):
-            time.sleep(pause)
-            agent.send_signal(signal.SIGKILL)
-            agent.wait()
-            time.sleep(0.3)  # the log goes on, and is rotated, while no agent is there
-            agent = tiny.start()
+        for share in (0.2, 0.5):
+            until(lambda share=share: len(reader.numbers) >= share * lines, f"{share:.0%} of the lines")
+            agent = kill_and_start(tiny, agent, writer, 0.3)
         reading.join()
         assert writer.wait() == 0
     assert reader.numbers == list(range(lines))
@@ -85,24 +97,25 @@ def test_every_line_once_through_rotation_and_kill_9(tiny: TinyHome, tmp_path: P
     assert len(generations) >= 5
     assert all(generation["linked"] for generation in generations)
     agent.terminate()
-    assert agent.wait(10) == 0
+    assert agent.wait(60) == 0
 
 
 def test_truncation_at_full_rate_loses_only_what_a_gap_shows(tiny: TinyHome, tmp_path: Path) -> None:
-    lines = 2 * RATE
+    lines = 5 * RATE
     path = tmp_path / "trainer.log"
     serve(tiny, path)
     agent = tiny.start()
     reader = Reader(tiny, "log/r/t")
-    with write(path, lines, 3000, "copytruncate"):
-        reader.read_to(lines - 1, 30.0)
+    # A fifth may be lost: a third of a second at each of the three truncations, on a machine where a look takes place ten times a second.
+    with write(path, lines, 8000, "copytruncate"):
+        reader.read_to(lines - 1, 90.0)
     assert reader.numbers == sorted(set(reader.numbers))
     assert 1 <= len(reader.gaps) <= 3
     jumps = [index for index in range(1, len(reader.numbers)) if reader.numbers[index] != reader.numbers[index - 1] + 1]
     assert set(jumps) <= {index for index, _ in reader.gaps}
     assert len(reader.numbers) > lines * 0.8
     agent.terminate()
-    agent.wait(10)
+    agent.wait(60)
 
 
 def test_truncated_unread_and_unlinked_unread(tiny: TinyHome, tmp_path: Path) -> None:
@@ -121,12 +134,12 @@ def test_truncated_unread_and_unlinked_unread(tiny: TinyHome, tmp_path: Path) ->
     agent = tiny.start()
     other.write_text("000000003 after\n")
     truncated, unlinked = Reader(tiny, "log/r/t"), Reader(tiny, "log/r/o")
-    truncated.read_to(3, 10.0)
-    unlinked.read_to(3, 10.0)
+    truncated.read_to(3, 60.0)
+    unlinked.read_to(3, 60.0)
     assert (truncated.numbers, [gap["from"] for _, gap in truncated.gaps]) == ([3], [0])
     assert (unlinked.numbers, unlinked.gaps) == ([1, 2, 3], [])
     agent.terminate()
-    agent.wait(10)
+    agent.wait(60)
 
 
 @pytest.mark.long
@@ -137,15 +150,12 @@ def test_half_a_minute_of_it(tiny: TinyHome, tmp_path: Path) -> None:
     serve(tiny, path)
     agent = tiny.start()
     reader = Reader(tiny, "log/r/t")
-    with write(path, lines, 5000, "rename"):
-        reading = threading.Thread(target=reader.read_to, args=(lines - 1, 60.0))
+    with write(path, lines, 5000, "rename") as writer:
+        reading = threading.Thread(target=reader.read_to, args=(lines - 1, 240.0))
         reading.start()
         for _ in range(4):
-            time.sleep(6.0)
-            agent.send_signal(signal.SIGKILL)
-            agent.wait()
-            time.sleep(1.5)
-            agent = tiny.start()
+            time.sleep(5.0)
+            agent = kill_and_start(tiny, agent, writer, 1.5)
         reading.join()
     assert reader.numbers == list(range(lines))
     assert reader.gaps == []

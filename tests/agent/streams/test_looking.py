@@ -211,6 +211,53 @@ def test_a_line_longer_than_a_block_is_found_and_counted(tmp_path: Path) -> None
     assert sum(s[3] for s in log.all("count", "stretches", pattern="needle")) == 3
 
 
+@pytest.mark.parametrize("regex", [False, True])
+def test_a_hit_far_inside_a_line_says_where_the_line_begins_and_how_far_in_it_is(tmp_path: Path, regex: bool) -> None:
+    far = 3 * blocks.BLOCK - 3  # over the edge of two blocks
+    long = b"x" * far + b"needle" + b"y" * blocks.BLOCK + b"needle\n"
+    log = Log(tmp_path, b"first\n" + long + b"last\n")
+    pattern = "needle" if not regex else re.escape("needle")
+    for backwards in (False, True):
+        hits = log.all("search", "hits", pattern=pattern, regex=regex, backwards=backwards)
+        assert {hit["cursor"] for hit in hits} == {"1:6"}
+        if not regex:
+            assert [hit["at"] for hit in hits] == [far + 6 + blocks.BLOCK if backwards else far]
+    assert sum(s[3] for s in log.all("count", "stretches", pattern="needle")) == 1
+
+
+def test_lines_longer_than_a_block_are_counted_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    chance = random.Random(3)
+    lines = [b"".join(chance.choices([b"x" * 20, b"lo", b"ss", b"loss", b"y"], k=chance.randrange(1, 40))) for _ in range(400)]
+    log = Log(tmp_path, b"\n".join(lines) + b"\n")
+    for ignore_case in (False, True):
+        found = sum(s[3] for s in log.all("count", "stretches", pattern="loss", ignore_case=ignore_case))
+        assert found == sum(b"loss" in line for line in lines)
+    starts = [sum(len(line) + 1 for line in lines[:n]) for n in range(len(lines))]
+    expected = [f"1:{at}" for at, line in zip(starts, lines, strict=True) if b"loss" in line]
+    for backwards in (False, True):
+        hits = [hit["cursor"] for hit in log.all("search", "hits", pattern="loss", backwards=backwards, limit=500)]
+        assert hits == (expected[::-1] if backwards else expected)
+
+
+def test_a_filter_finds_a_text_in_the_whole_of_a_line_and_an_expression_in_its_beginning(tmp_path: Path) -> None:
+    log = Log(tmp_path, b"x" * 20_000 + b" needle\nneedle\n")
+    assert [size for _, _, size in log.all("sift", "lines", terms=[{"pattern": "needle"}])] == [20_007, 6]
+    assert [size for _, _, size in log.all("sift", "lines", terms=[{"pattern": "needl[e]"}])] == [6]
+
+
+def test_the_way_back_ends_where_its_room_does(tmp_path: Path) -> None:
+    log = Log(tmp_path, b"first\n" + b"x" * 1_000_000 + b"\n" + b"short\n" * 10)
+    whole = log.queries.run("seek-line", {"line": -5, "room": 1000})
+    assert whole == {"cursor": "1:1000037", "next": None}
+    before = log.queries.run("seek-line", {"line": -500, "room": 100_000})
+    assert before == {"cursor": "1:1000007", "next": None, "cut": True, "within": False}
+    inside = log.queries.run("seek-line", {"line": -500, "room": 100_000, "cursor": before["cursor"]})
+    assert (inside["cut"], inside["within"]) == (True, True)
+    assert 100_000 <= 1_000_007 - int(inside["cursor"][2:]) < 100_000 + 2 * 65536
+    assert log.queries.run("seek-line", {"line": -500, "room": 5_000_000}) == {"cursor": "1:0", "next": None}
+
+
 @pytest.mark.parametrize(
     ("op", "arguments"),
     [
@@ -224,6 +271,8 @@ def test_a_line_longer_than_a_block_is_found_and_counted(tmp_path: Path) -> None
         ("seek-clock", {}),
         ("seek-clock", {"seconds": 1e12}),
         ("where", {"cursor": 7}),
+        ("seek-line", {"line": -1, "room": 0}),
+        ("seek-line", {"line": -1, "room": "all"}),
     ],
 )
 def test_a_senseless_question_is_refused(log: Log, op: str, arguments: dict[str, Any]) -> None:

@@ -211,7 +211,8 @@ def test_a_pattern_without_end_ends_and_stops_nothing_else(tmp_path: Path) -> No
     finally:
         done.set()
         thread.join()
-    assert max(b - a for a, b in itertools.pairwise(ticks)) < 0.5
+    # Searched here, it would hold every other thread up for its whole time, which has no end.
+    assert max(b - a for a, b in itertools.pairwise(ticks)) < 5
 
 
 def test_a_search_is_cancelled(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_a_search_is_cancelled(tmp_path: Path) -> None:
     began = time.monotonic()
     assert log.queries.run("search", {"pattern": "nowhere"}, stop)["next"] is not None
     assert log.queries.run("search", {"pattern": "(a+)+$", "regex": True}, stop) == {"hits": [], "next": {"cursor": "0:0"}}
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 20
 
 
 def test_a_slice_of_a_huge_file_is_short(tmp_path: Path) -> None:
@@ -236,11 +237,11 @@ def test_a_slice_of_a_huge_file_is_short(tmp_path: Path) -> None:
     log.stream.poll()
     began = time.monotonic()
     assert log.queries.run("seek-line", {"line": -1})["cursor"] == f"1:{100 * 2**30 + 16}"
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 10, "read through, it would take a minute"
     for op, arguments in {"search": {"pattern": "x"}, "seek-line": {"line": 10}}.items():
         began = time.monotonic()
         assert log.queries.run(op, arguments)["next"] is not None
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 10
 
 
 def test_an_answer_fits_a_frame(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.support.processes import end_marked
 SCRIPT = Path(__file__).with_name("tiny_agent.py")
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 10.0) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
     """What `condition` gives as soon as it is true."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -88,7 +88,7 @@ class Client:
 
     def __init__(self, connection: socket.socket, *, greet: bool = True) -> None:
         self.socket = connection
-        self.socket.settimeout(10.0)
+        self.socket.settimeout(60.0)
         self._decoder = Decoder()
         self._frames: list[Frame] = []
         self._number = 0

@@ -1,4 +1,5 @@
-"""Writes numbered lines to a log at a steady rate and does to the file what programs and log rotation do.
+"""Writes numbered lines to a log at a steady rate and does to the file what programs and log rotation do. What it is late by, on a busy
+machine or because it was stopped, it does not make up for: several rotations in one moment would be another case.
 
 `python writer.py PATH LINES PER_SECOND ROTATE_EVERY how`, how: rename (keeps PATH.1, PATH.2, ... and unlinks all but three), copytruncate.
 """
@@ -12,13 +13,14 @@ import time
 from pathlib import Path
 
 BATCH = 50
+LATE_S = 0.05
 
 
 def main() -> None:
     path, how = Path(sys.argv[1]), sys.argv[5]
     lines, rate, rotate_every = (int(argument) for argument in sys.argv[2:5])
     handle = path.open("ab", buffering=0)
-    began = time.monotonic()
+    due = time.monotonic()
     rotations = 0
     for first in range(0, lines, BATCH):
         handle.write(b"".join(b"%09d %s\n" % (n, b"x" * (n % 150)) for n in range(first, first + BATCH)))
@@ -32,7 +34,9 @@ def main() -> None:
             else:
                 shutil.copyfile(path, f"{path}.copy")
                 os.ftruncate(handle.fileno(), 0)
-        time.sleep(max(0.0, began + (first + BATCH) / rate - time.monotonic()))
+        now = time.monotonic()
+        due = max(due + BATCH / rate, now - LATE_S)
+        time.sleep(max(0.0, due - now))
 
 
 if __name__ == "__main__":

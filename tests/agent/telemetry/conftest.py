@@ -123,9 +123,9 @@ def nvml(request: pytest.FixtureRequest, libraries: dict[str, Path], tmp_path: P
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], object]], None]:
-    """Wait for a condition, at most 5 s."""
+    """Wait for a condition; 30 s are for a machine that is busy with other things."""
 
-    def wait(condition: Callable[[], object], timeout: float = 5.0) -> None:
+    def wait(condition: Callable[[], object], timeout: float = 30.0) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, "the condition did not come true in time"

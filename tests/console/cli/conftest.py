@@ -78,7 +78,7 @@ class Console:
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         return subprocess.Popen(argv, env=self.environment, cwd=self.root, **settings)
 
-    def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = 60.0) -> Result:
+    def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = 100.0) -> Result:
         process = self.start(*words, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL)
         try:
             out, err = process.communicate(stdin, timeout)
@@ -126,7 +126,7 @@ def practising(trainer: str, name: str, **settings: Any) -> Iterator[Practice]:
     thread.start()
 
     def do(work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(100)
 
     directory = Path(tempfile.mkdtemp(prefix="bs4-"))
     (directory / "c").mkdir()
@@ -141,7 +141,7 @@ def practising(trainer: str, name: str, **settings: Any) -> Iterator[Practice]:
         members = pod.processes()
         do(pod.stop())
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
         assert not [process for process in members if tree.alive(process)]
         shutil.rmtree(directory)

@@ -75,7 +75,7 @@ def test_from_the_trainers_log_to_the_verdict(server: WandbServer) -> None:
         keyed(on.console, server)
         server.put("abc", age_s=3, step=100)
         log = on.pod.output_dir / "demo" / "logs" / "latest" / "trainer.log"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not log.exists():
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -94,7 +94,7 @@ def test_from_the_trainers_log_to_the_verdict(server: WandbServer) -> None:
             faults.resume(process)
         assert [(s["run"], s["state"], s["step"]) for s in sights] == [("demo", "running", 100)]
         server.put("abc", state="crashed", age_s=900, step=1)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while (done := on("check")).code == 2 and "run-stalled" in done.out:  # it was held for long, on a slow machine
             assert time.monotonic() < deadline, done.out
         assert done.code == 1

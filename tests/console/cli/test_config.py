@@ -106,6 +106,15 @@ def test_usage(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     assert config(capsys, "migrate", file)[0] == 2
 
 
+def test_fix_of_one_components_own_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "orch.toml"
+    file.write_text('[model]\nname = "Qwen/Qwen3-8B"\n[sampling]\nmax_tokens = 1024\ntop_p = 0.9\n[[env]]\nid = "owner/some-env"\n')
+    code, answer = loaded(capsys, "fix", file, *OLD, "--component", "orchestrator", "--write")
+    assert (code, [item["id"] for item in answer["fixed"]], answer["left"]) == (0, ["R05"], [])
+    assert tomllib.loads(file.read_text())["sampling"] == {"max_tokens": 1024}
+    assert config(capsys, "fix", file, *OLD)[0] == 1, "of the whole it is none"
+
+
 def test_fix_shows_and_writes_only_when_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = JANUARY.replace("temperature = 0.7", "temperature = 0.7 # warm\ntop_p = 0.9")
     file.write_text(wrong)

@@ -195,7 +195,7 @@ async def test_on_a_terminal_it_is_asked_for(console: Console, cloud: Cloud, ide
         said += (await asyncio.to_thread(os.read, ours, 4096)).decode()
     assert "for up to $6.00 an hour" in said
     os.write(ours, b"no\n")
-    assert await asyncio.to_thread(process.wait, 30) == 4
+    assert await asyncio.to_thread(process.wait, 60) == 4
     os.close(ours)
     assert not cloud.sent("vast", "create")
 
@@ -213,5 +213,5 @@ def test_the_practice_clouds_run_as_a_program(console: Console, tmp_path: Path) 
         found = console("provision", "search", *H100, "--json").json
         assert [offer["provider"] for offer in found["offers"]] == ["lambda"]
     finally:
-        process.communicate(b"", 20)
+        process.communicate(b"", 60)
     assert process.returncode == 0

@@ -137,7 +137,7 @@ async def test_cancelling_a_call_stops_it_on_the_pod(agent: Agent) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
         agent.telemetry.append({"t": 1})
-        assert (await channel.read("telemetry", "start", wait=5)).data == b'{"t":1}\n'
+        assert (await channel.read("telemetry", "start", wait=20)).data == b'{"t":1}\n'
 
 
 async def test_an_agent_that_dies_fails_every_waiter_at_once(agent: Agent) -> None:
@@ -147,7 +147,7 @@ async def test_an_agent_that_dies_fails_every_waiter_at_once(agent: Agent) -> No
         await asyncio.to_thread(agent.server.stop)
         for task in waiting:
             with pytest.raises(ChannelLost):
-                await asyncio.wait_for(task, 5)
+                await asyncio.wait_for(task, 20)
         with pytest.raises(ChannelLost):
             await channel.ping()
 
@@ -162,7 +162,7 @@ async def test_close_fails_the_waiters(agent: Agent) -> None:
 
 
 async def test_the_shortest_round_trip_measures_the_clock() -> None:
-    """The pod's clock is 100 s ahead, and most of its answers are late: each of those alone would be 75 ms wrong."""
+    """The pod's clock is 100 s ahead, and most of its answers are late: each of those alone would be 250 ms wrong."""
     pings = 0
 
     def answer(header: dict[str, Any]) -> bytes:
@@ -170,16 +170,16 @@ async def test_the_shortest_round_trip_measures_the_clock() -> None:
         pings += 1
         reply = encode({"id": header["id"], "ok": True, "t": time.time() + 100, "m": 0.0})
         if pings not in (3, 6):
-            time.sleep(0.15)
+            time.sleep(0.5)
         return reply
 
     async with pod(greeting(answer)) as duplex:
         channel = await Channel.open(duplex, "a", "b")
         assert (channel.rtt, channel.clock_offset) == (None, None)
         trips = [await channel.ping() for _ in range(9)]
-        assert channel.rtt == min(trips[-8:]) < 0.15
+        assert channel.rtt == min(trips[-8:]) < 0.5
         assert channel.clock_offset is not None
-        assert abs(channel.clock_offset - 100) < 0.05
+        assert abs(channel.clock_offset - 100) < 0.2
         await channel.close()
 
 
@@ -189,7 +189,7 @@ async def test_a_whole_log_through_the_channel(agent: Agent) -> None:
     async with opened(agent) as channel:
         received, cursor = [], "start"
         while sum(map(len, received)) < len(content):
-            chunk = await channel.read("log/r/t", cursor, wait=5)
+            chunk = await channel.read("log/r/t", cursor, wait=20)
             received.append(chunk.data)
             cursor = chunk.next
     assert b"".join(received) == content
@@ -198,8 +198,8 @@ async def test_a_whole_log_through_the_channel(agent: Agent) -> None:
 async def test_an_unfinished_line_is_not_sent_again_until_it_grows(agent: Agent) -> None:
     agent.log_path.write_text("whole\nunfin")
     async with opened(agent) as channel:
-        cursor = (await channel.read("log/r/t", "start", wait=5)).next
-        chunk = await channel.read("log/r/t", cursor, wait=5)
+        cursor = (await channel.read("log/r/t", "start", wait=20)).next
+        chunk = await channel.read("log/r/t", cursor, wait=20)
         assert (chunk.data, chunk.repeats) == (b"unfin", True)
         again = asyncio.create_task(channel.read("log/r/t", cursor, wait=20, seen=len(chunk.data)))
         await asyncio.sleep(1.2)
@@ -287,7 +287,7 @@ async def test_poison_fails_every_waiter_and_closes(poison: bytes) -> None:
             await channel.ping()
         for task in waiting:
             with pytest.raises(ProtocolMismatch):
-                await asyncio.wait_for(task, 2)
+                await asyncio.wait_for(task, 20)
         assert duplex.closed
         await channel.close()
 
@@ -341,7 +341,9 @@ async def test_an_agent_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         channel = await Channel.open(duplex, "a", "b")
         with pytest.raises(ChannelLost, match="did not answer a read"):
             await channel.read("x", "start")
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(20):
+            while len(said) < 2:
+                await asyncio.sleep(0.01)
         assert [header["call"] for header in said] == ["read", "cancel"]
         assert said[1]["target"] == said[0]["id"]
         await channel.close()
@@ -361,14 +363,14 @@ async def test_through_attach_to_an_agent_killed_with_9(tmp_path: Path) -> None:
                 sys.executable, str(script), "attach", "--start", stdin=pipe, stdout=pipe, env=tiny.environment
             )
             channel = await Channel.open(ProcessDuplex(attach), "a", "b")
-            chunk = await channel.read("log/r/t", cursor, wait=5)
+            chunk = await channel.read("log/r/t", cursor, wait=20)
             assert chunk.data == expected
             cursor = chunk.next
             waiting = asyncio.create_task(channel.read("log/r/t", cursor, wait=30))
             await channel.ping()
             os.kill(channel.hello["pid"], 9)
             with pytest.raises(ChannelLost):
-                await asyncio.wait_for(waiting, 5)
+                await asyncio.wait_for(waiting, 20)
             with log.open("a") as handle:
                 handle.write(following)
             await channel.close()

@@ -68,10 +68,20 @@ async def test_another_trainer_than_the_configs_is_a_mistake() -> None:
     assert "Name verl" in error.value.next_step
 
 
-@pytest.mark.parametrize("pod", [Pod(), Pod(prime_rl="[orchestrator]\nbatch_size = 8\n"), Pod(prime_rl="[broken")])
+@pytest.mark.parametrize("pod", [Pod(prime_rl="[orchestrator]\nbatch_size = 8\n"), Pod(prime_rl="[broken")])
 async def test_which_prime_rl_it_is_has_to_be_said(pod: Pod) -> None:
-    with pytest.raises(UsageError, match="does not tell which trainer"):
+    with pytest.raises(UsageError, match=r"^c.toml does not tell which trainer"):
         await resolved(pod, OPEN)
+    assert await resolved(pod, OPEN, otherwise="prime-rl") == replace(OPEN, trainer="prime-rl", cwd="prime-rl", component="rl")
+
+
+async def test_a_config_that_is_not_there_is_nobodys() -> None:
+    with pytest.raises(UsageError, match=r"^c.toml cannot be read in prime-rl or verl, so it does not tell"):
+        await resolved(Pod(), OPEN, otherwise="prime-rl")
+    with pytest.raises(UsageError, match=r"^/srv/c.toml cannot be read, so"):
+        await resolved(Pod(), replace(OPEN, config="/srv/c.toml"))
+    said = replace(OPEN, trainer="verl", cwd="verl", component="rl")
+    assert await resolved(Pod(), said) == said, "the look before the start says what is wrong with it"
 
 
 @pytest.mark.parametrize(("trainer", "source"), [("verl", "trainer"), ("prime-rl", "launcher")])

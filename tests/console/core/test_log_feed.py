@@ -93,7 +93,7 @@ def text(store: LogStore) -> list[str]:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.log_store import MARK, OPEN_BYTES, LogStore, Repeats
+from bs4_console.core.log_store import LINE_BYTES, MARK, OPEN_BYTES, OPEN_TOTAL, LogStore, Repeats
+from bs4_console.core.log_text import size_of
 
 LINES = b"".join(b"21:36:59 INFO line %06d of the trainer's log, as long as such lines are, more or less\n" % i for i in range(20_000))
 
@@ -50,11 +51,49 @@ def test_a_progress_bar_shows_its_last_state_while_it_runs() -> None:
 
 def test_a_line_that_never_ends_is_bounded() -> None:
     store = LogStore()
-    for _ in range(40):
+    for _ in range(100):
         store.append(b"x" * 100_000)
+        assert len(store._open[0].text) <= LINE_BYTES + 100_000
     assert len(store._open[0].text) <= OPEN_BYTES
-    store.append(b"\nnext\n")
-    assert lines(store)[-1] == b"next"
+    assert lines(store)[0].endswith(" … 10,000,000 bytes so far".encode())
+    store.append(b"the end\nnext\n")
+    first, last = lines(store)
+    assert (first.startswith(b"xxx"), first.endswith(b"the end"), last) == (True, True, b"next")
+    assert size_of(first) == 10_000_007
+    assert len(first) < OPEN_BYTES + 100
+
+
+def test_a_line_of_megabytes_is_held_whole_once_it_is_whole() -> None:
+    store = LogStore()
+    data = b"".join(b"<%07d>" % n for n in range(300_000))
+    for at in range(0, len(data), 262_144):
+        store.append(data[at : at + 262_144])
+        assert len(lines(store)[0]) < OPEN_BYTES + 40, "an unfinished line is looked at again with every read"
+    store.append(b"\n")
+    assert lines(store) == [data]
+
+
+def test_unfinished_lines_of_many_sources_are_bounded_together() -> None:
+    store = LogStore()
+    for _ in range(12):
+        for source in range(40):
+            store.append(b"x" * 300_000, source)
+    assert sum(len(held.text) for held in store._open.values()) < OPEN_TOTAL + 40 * (OPEN_BYTES + 300_000)
+
+
+def test_a_file_that_ends_in_a_long_line_without_an_end_says_how_much_is_missing() -> None:
+    store = LogStore()
+    for _ in range(50):
+        store.append(b"x" * 100_000)
+    store.finish()
+    assert size_of(lines(store)[0]) == 5_000_000
+
+
+def test_an_unfinished_line_is_found_by_its_place() -> None:
+    store = LogStore()
+    store.append(b"one\nhalf a line", 0, "1:0")
+    assert store.number_at((0, 1, 4)) == 1
+    assert store.place(1) == (0, 1, 4)
 
 
 def test_an_escape_cut_in_two_is_still_removed() -> None:

@@ -36,7 +36,7 @@ def log(name: str, count: int, start: int, every: int) -> bytes:
 
 
 async def until(condition: object) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0.001)
 
@@ -337,3 +337,23 @@ def test_only_as_far_as_all_sources_have_been_fetched() -> None:
     assert [row[2] for row in take_older([side(1, 5, 9, ended=True), side(4, 8)])] == [4, 5, 8, 9]
     assert take_older([side(1, 5), side()]) == []
     assert [row[2] for row in take_older([side(1, 5), side(ended=True)])] == [1, 5]
+
+
+@pytest.mark.parametrize("sources", [1, 2])
+async def test_a_line_of_many_megabytes_is_opened_at_its_end_and_read_back_in_parts(tmp_path: Path, sources: int) -> None:
+    data = log("one", 100, 0, 1) + b"x" * 9_000_000 + b" tail\n" + log("one", 3, 200, 1)
+    logs = {ONE: data, TWO: log("two", 100, 0, 1)} if sources == 2 else {ONE: data}
+    pod, store = PodsLogs(tmp_path, logs), LogStore()
+    feed = LogFeed(pod, store, lambda: None)
+    async with at_work(feed.run(list(logs))):
+        await until(lambda: feed.loaded)
+        assert pod.read_bytes < 3_000_000, "more than a screen needs was transferred"
+        assert not feed.at_start
+        async with asyncio.timeout(30):
+            while await feed.older():
+                pass
+    held = texts(store)
+    assert [line for line in held if "two" in line] == [line for line in logs.get(TWO, b"").decode().splitlines() if "two" in line]
+    assert [line for line in held if " one " in line] == [line for line in data.decode().splitlines() if " one " in line]
+    assert sum(line.count("x") for line in held if set(line.removesuffix(" tail")) == {"x"}) == 9_000_000
+    assert any("begins further up" in line for line in held)

@@ -228,3 +228,23 @@ def test_the_level_counts_as_check_does() -> None:
 
     assert (level("ok"), level("ok", "warning"), level("warning", "unknown"), level("unknown", "blocking", "ok")) == (0, 1, 3, 2)
     assert level() == 3
+
+
+@pytest.mark.parametrize("config", ["configs/rl.toml", "/home/u/prime-rl/configs/rl.toml"])
+@pytest.mark.parametrize(("text", "refused"), [("max_steps = 9\n", []), ("no_such = 1\n", [True])])
+async def test_a_file_that_an_option_names_is_judged_as_it_lies_on_the_pod(config: str, text: str, refused: list[bool]) -> None:
+    """It was looked for on this machine, so that every launch with one was refused."""
+    words = ("--trainer", "@", "parts/trainer.toml")
+
+    class Named(Agent):
+        async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+            answer = await super().query(stream, op, **parameters)
+            if op == "config":
+                assert parameters["named"] == ["parts/trainer.toml"]
+                return {"files": [["/home/u/prime-rl/configs/rl.toml", CONFIG], ["/home/u/prime-rl/parts/trainer.toml", text]]}
+            return answer
+
+    command = f"uv run rl @ {config} {' '.join(words)} --ckpt --ckpt.interval 5"
+    facts = {**FACTS, "run": run(model="own/small-8B", command=command), "schema": {"unknown": "it cannot be imported"}}
+    found = await examine(Named(facts), dataclasses.replace(START, config=config, overrides=words))
+    assert ["no_such" in check.why for check in found.blocking] == refused

@@ -67,7 +67,7 @@ async def test_the_state_is_replayed_with_its_true_age_and_the_link_says_recorde
     session = RecordedSession("p", root, "why it is shown")
     life = asyncio.create_task(session.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while session.state.link.state != "recorded":
                 await asyncio.sleep(0)
         assert session.state.link.detail == "why it is shown"

@@ -28,10 +28,10 @@ from bs4_console.core.transport import Completed, Duplex
 from bs4_console.transport import bundle
 from bs4_console.transport.local import LocalTransport
 
-TEN_S = 10.0
+LONG_S = 60.0
 
 
-async def until(condition: Callable[[], Any], what: str = "", timeout: float = TEN_S) -> None:
+async def until(condition: Callable[[], Any], what: str = "", timeout: float = LONG_S) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, what or "waited in vain"
@@ -159,7 +159,7 @@ async def watching(agent: Agent, mirror: Path | None, *, synced: bool = True) ->
     life = asyncio.create_task(session.run())
     try:
         if synced:
-            await session.synced(20.0)
+            await session.synced(LONG_S)
         yield session
         assert not life.done(), life
     finally:
@@ -186,7 +186,7 @@ async def test_first_contact_then_a_cut_then_back_everything_once_and_nothing_fo
         assert state.ledger.agent["event"] == "started"
         assert state.latest["host"]["mem_total"] > 0
         assert not state.stale
-        assert mirrored(tmp_path) == agent.journal
+        await until(lambda: mirrored(tmp_path) == agent.journal, "the whole journal here")
         agent.unplug()
         await until(lambda: state.link.state == "unreachable")
         assert state.link.detail == "The wire is cut."
@@ -199,12 +199,12 @@ async def test_first_contact_then_a_cut_then_back_everything_once_and_nothing_fo
             await session.query("telemetry", "stat")
         agent.plug()
         await until(lambda: state.link.up and (state.age() or 9) < 1)
-        await session.synced(10.0)
+        await session.synced(LONG_S)
         assert f"{tmp_path}/" in (await ask_paths(session, f"{tmp_path}")).names, "the agent lists its files"
         times = [record["m"] for record in state.telemetry]
         assert times == sorted(set(times))
-        assert state.ledger.last_seq == agent.journal[-1]["seq"]
-        assert [record["seq"] for record in mirrored(tmp_path)] == [record["seq"] for record in agent.journal]
+        await until(lambda: state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
+        await until(lambda: [r["seq"] for r in mirrored(tmp_path)] == [r["seq"] for r in agent.journal], "every record once")
 
 
 async def test_a_console_that_comes_back_shows_what_it_knew_with_its_age(agent: Agent, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_a_console_that_comes_back_shows_what_it_knew_with_its_age(agent: 
         assert 0 < age < 60
         agent.plug()
         session.retry_now()
-        await session.synced(20.0)
+        await session.synced(LONG_S)
         # Nothing was asked for twice: reading went on behind what was held.
         reads = [h["cursor"] for h in agent.said if h.get("call") == "read" and h["stream"] == "journal"]
         assert reads.count("start") == 1
@@ -235,13 +235,13 @@ async def test_a_pod_made_anew_under_the_same_name_is_another_pod(agent: Agent, 
         agent.kill()
         shutil.rmtree(agent.home)
         agent.plug()
-        await until(lambda: session.state.link.up and session.mirror.home != first, "the new home", 20)
-        await session.synced(20.0)
+        await until(lambda: session.state.link.up and session.mirror.home != first, "the new home")
+        await session.synced(LONG_S)
         assert session.state.ledger.actions == {}
-        assert session.state.ledger.last_seq == agent.journal[-1]["seq"]
+        await until(lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
         second = session.mirror.home
+        await until(lambda: mirrored(tmp_path) == agent.journal, "the whole journal here")
     assert (tmp_path / "home").read_text() == second
-    assert mirrored(tmp_path) == agent.journal
     old = Mirror(tmp_path)
     old.use(first)
     assert sum(record["type"] == "action" and record["event"] == "accepted" for record in old.records("journal")) == 2
@@ -249,7 +249,7 @@ async def test_a_pod_made_anew_under_the_same_name_is_another_pod(agent: Agent, 
 
 async def test_an_agent_whose_disk_was_set_back_is_read_anew(agent: Agent, tmp_path: Path) -> None:
     async with watching(agent, tmp_path) as session:
-        await session.synced(10.0)
+        await session.synced(LONG_S)
         snapshot = agent.home.with_name("snapshot")
         shutil.copytree(agent.home / "state" / "journal", snapshot)
         await filled(session, 3, 5_000)
@@ -258,10 +258,10 @@ async def test_an_agent_whose_disk_was_set_back_is_read_anew(agent: Agent, tmp_p
         shutil.rmtree(agent.home / "state" / "journal")
         snapshot.rename(agent.home / "state" / "journal")
         agent.plug()
-        await until(lambda: session.state.link.up and not session.state.ledger.actions, "the journal as it is now", 20)
-        await session.synced(20.0)
-        assert session.state.ledger.last_seq == agent.journal[-1]["seq"]
-        assert mirrored(tmp_path) == agent.journal
+        await until(lambda: session.state.link.up and not session.state.ledger.actions, "the journal as it is now")
+        await session.synced(LONG_S)
+        await until(lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
+        await until(lambda: mirrored(tmp_path) == agent.journal, "the whole journal here")
         assert (tmp_path / f"{session.mirror.home}.1").is_dir()
 
 
@@ -277,10 +277,11 @@ async def test_the_journal_is_released_as_far_as_it_is_held_and_only_by_who_keep
         assert (release["stream"], release["cursor"].split(":")[0]) == ("journal", "2")
         held = session.mirror.cursor("journal")
     async with watching(agent, tmp_path) as session:
+        await until(lambda: len(agent.submitted("release")) > 1, "the second release")
         assert [r["cursor"] for r in agent.submitted("release")[1:]] == [held]
         assert session.state.link.up
         assert len(session.state.ledger.actions) == 28
-    assert mirrored(tmp_path) == agent.journal
+        await until(lambda: mirrored(tmp_path) == agent.journal, "the whole journal here")
     assert not any(record.get("kind") == "release" for record in agent.journal)
 
 
@@ -338,15 +339,15 @@ async def test_a_command_gets_the_first_error_at_once_and_a_lost_link_back_in_ti
     with pytest.raises(NoAgent):
         await never.run_once(60.0)
     session = PodSession(PodState("here"), agent.transport, Mirror(None), "tester")
-    life = asyncio.create_task(session.run_once(0.5))
-    await session.synced(20.0)
+    life = asyncio.create_task(session.run_once(2.0))
+    await session.synced(LONG_S)
     agent.unplug()
     await until(lambda: session.state.link.state == "unreachable")
     agent.plug()
     await until(lambda: session.state.link.up)
     agent.unplug()
     with pytest.raises(Unreachable, match="The wire is cut"):
-        await asyncio.wait_for(life, 10)
+        await asyncio.wait_for(life, LONG_S)
 
 
 async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhile(agent: Agent) -> None:
@@ -371,10 +372,10 @@ async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhil
     session._transport = lambda: Cutting(agent)
     life = asyncio.create_task(session.run_once(30.0))
     try:
-        await session.synced(30.0)
+        await session.synced(LONG_S)
         assert not cuts
         assert session.state.link.up
-        assert session.state.ledger.last_seq == agent.journal[-1]["seq"]
+        await until(lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record")
         agent.unplug()
         with pytest.raises(Unreachable, match=r"The wire is cut\."):
             await session.synced(0.5)
@@ -394,7 +395,7 @@ async def test_no_count_of_cancellations_is_left_behind_by_a_lost_link(agent: Ag
             assert life.cancelling() == 0
             agent.plug()
             await until(lambda: session.state.link.up)
-        await session.synced(20.0)
+        await session.synced(LONG_S)
 
 
 async def test_what_trying_again_cannot_mend_waits_for_a_person(agent: Agent) -> None:
@@ -416,7 +417,7 @@ async def test_what_trying_again_cannot_mend_waits_for_a_person(agent: Agent) ->
         assert session.state.link.attempts == 1
         wrong[0] = False
         session.retry_now()
-        await session.synced(20.0)
+        await session.synced(LONG_S)
     finally:
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)

@@ -59,7 +59,7 @@ def test_what_was_taken_back_is_not_ordered_and_nothing_takes_its_place() -> Non
 
 def test_the_arguments_of_its_launch_belong_to_it() -> None:
     live = Live()
-    live.told("run", event="attempt-started", attempt=1, overrides=["--max-steps", "9000"])
+    live.told("run", event="attempt-started", attempt=1, overrides=["--header", "hf_" + "a" * 34, "--max-steps", "9000"])
     assert standing.overrides(standing.of(live.state, "demo")) == ("--max-steps", "9000")
     assert standing.overrides((SYNC,)) == ()
 

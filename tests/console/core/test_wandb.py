@@ -30,7 +30,7 @@ def server() -> Iterator[WandbServer]:
         yield told
 
 
-def seen(server: WandbServer, *tracked: dict[str, Any], key: str = KEY, timeout: float = 5.0) -> tuple[Sight, list[dict[str, Any]]]:
+def seen(server: WandbServer, *tracked: dict[str, Any], key: str = KEY, timeout: float = 30.0) -> tuple[Sight, list[dict[str, Any]]]:
     async def go() -> tuple[Sight, list[dict[str, Any]]]:
         async with WandbApi(Account(server.base, key), timeout=timeout) as api:
             witness = WandbWitness(api, "demo", tracked or (OURS,))
@@ -245,7 +245,7 @@ def test_a_console_that_stays_open_says_it_in_the_row_of_the_pod(server: WandbSe
 
     async def go() -> None:
         looking = asyncio.create_task(Lookout(lambda: [state], every=0.05).run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not state.sights:
                 await asyncio.sleep(0.02)
         looking.cancel()

@@ -32,7 +32,7 @@ class Run:
         self.pod = on
         self.log = on.home / f"launcher-{time.monotonic_ns()}.log"
         line = f"exec {shlex.join(on.launch_command(*extra, config=config))} > {shlex.quote(str(self.log))} 2>&1"
-        self.ended: asyncio.Task[Completed] = asyncio.create_task(on.run(["sh", "-c", line], cwd=on.project, timeout=60))
+        self.ended: asyncio.Task[Completed] = asyncio.create_task(on.run(["sh", "-c", line], cwd=on.project, timeout=600))
 
     async def __aenter__(self) -> Run:
         return self
@@ -42,7 +42,7 @@ class Run:
         with contextlib.suppress(asyncio.CancelledError):
             await self.ended
 
-    async def code(self, timeout: float = 20.0) -> int | None:
+    async def code(self, timeout: float = 60.0) -> int | None:
         done = await asyncio.wait_for(asyncio.shield(self.ended), timeout)
         return done.exit_status
 
@@ -50,7 +50,7 @@ class Run:
     def text(self) -> str:
         return ANSI.sub("", self.log.read_text()) if self.log.exists() else ""
 
-    async def says(self, part: str, timeout: float = 20.0) -> None:
+    async def says(self, part: str, timeout: float = 60.0) -> None:
         await faults.until(lambda: part in self.text, timeout, f"{part!r} in {self.log}; it has:\n{self.text[-2000:]}")
 
 
@@ -67,7 +67,7 @@ def log_text(on: PracticePod, source: str) -> str:
         return ""
 
 
-async def trained(on: PracticePod, step: int, timeout: float = 20.0) -> None:
+async def trained(on: PracticePod, step: int, timeout: float = 60.0) -> None:
     """Until the trainer has finished `step`."""
     await faults.until(
         lambda: re.search(rf"SUCCESS Step {step} \|", log_text(on, "trainer")) is not None,

@@ -21,7 +21,18 @@ pytestmark = pytest.mark.beside
 LONG = pytest.mark.long
 
 
-def ask(port: int, timeout: float = 2.0) -> int:
+def status(port: int) -> int:
+    """What /health answers with; 0 for no answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def ask(port: int, timeout: float = 20.0) -> int:
     """A completion of one token: its status."""
     body = json.dumps({"prompt": "hello", "max_tokens": 1}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body, {"Content-Type": "application/json"})
@@ -44,7 +55,7 @@ async def stands_still(pod: PracticePod, seconds: float = 0.6) -> None:
             seen, since = now, time.monotonic()
         return time.monotonic() - since > seconds
 
-    await faults.until(still, 5, "a standstill")
+    await faults.until(still, 60, "a standstill")
 
 
 @pytest.mark.parametrize(
@@ -57,12 +68,12 @@ async def test_a_death_in_mid_generation_ends_the_server_with_0_and_nobody_notic
         server = faults.find(pod, "inference")[0]
         await faults.wait_generating(pod)
         assert faults.kill(faults.find(pod, victim)[0])
-        await faults.until(lambda: not tree.alive(server), 10, "the server's end")
+        await faults.until(lambda: not tree.alive(server), 60, "the server's end")
         assert f"Finished server process [{server.pid}]" in log_text(pod, "inference")
         await stands_still(pod)
         assert "failed with exit code" not in run.text
         assert faults.find(pod, "rank")
-        await faults.until(lambda: not faults.find(pod, "worker"), 10, "the workers' end")
+        await faults.until(lambda: not faults.find(pod, "worker"), 60, "the workers' end")
         assert pod.gpus.used(0) == 0
 
 
@@ -73,7 +84,7 @@ async def test_2026_01_hangs_for_good_and_only_warns(start: Start) -> None:
         await faults.wait_generating(pod)
         faults.kill(faults.find(pod, "engine")[0])
         wanted = "Rollout failed: APIConnectionError: Connection error."
-        await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 20, wanted)
+        await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 60, wanted)
         assert not run.ended.done()
         assert faults.find(pod, "orchestrator")
 
@@ -85,7 +96,7 @@ async def test_the_current_orchestrator_gives_up_after_its_ten_tries(start: Star
         await trained(pod, 2)
         await faults.wait_generating(pod)
         faults.kill(faults.find(pod, "engine")[0])
-        assert await run.code(30) == 1
+        assert await run.code(90) == 1
         assert "Fatal error in run_orchestrator" in log_text(pod, "orchestrator")
         assert "Error: Orchestrator failed with exit code 1" in run.text
 
@@ -97,8 +108,8 @@ async def test_a_stopped_one_looks_healthy_and_idle(start: Start, victim: str) -
         process = faults.find(pod, victim)[0]
         faults.pause(process)
         await stands_still(pod)
-        assert faults.healthy(pod.api_port)
-        await faults.until(lambda: faults.requests_running(pod.api_port) == 0, 5, "an idle look")
+        assert status(pod.api_port) == 200
+        await faults.until(lambda: faults.requests_running(pod.api_port) == 0, 60, "an idle look")
         with pytest.raises(TimeoutError):
             await asyncio.to_thread(ask, pod.api_port, 0.5)
         faults.resume(process)
@@ -109,18 +120,17 @@ async def test_a_stopped_one_looks_healthy_and_idle(start: Start, victim: str) -
 
 @pytest.mark.long
 async def test_idle_deaths_follow_the_measured_timeline(start: Start) -> None:
-    async with start("2026-01", pace=0.2) as pod:
+    async with start("2026-01", pace=1.0) as pod:  # in real seconds: the watchdog must leave time to ask before it comes by
         await faults.start_inference(pod)
         assert ask(pod.api_port) == 200
         server, engine = faults.find(pod, "inference")[0], faults.find(pod, "engine")[0]
         worker = faults.find(pod, "worker")[0]
         faults.kill(engine)
-        await faults.until(lambda: not faults.healthy(pod.api_port), 1, "a sick /health")
-        assert tree.alive(server)
-        assert tree.look(engine.pid) is None or not tree.alive(engine)
-        await faults.until(lambda: not tree.alive(server), 5, "the watchdog")
-        await faults.until(lambda: not tree.alive(worker), 5, "the worker's end")
-        assert pod.processes() == []
+        await faults.until(lambda: status(pod.api_port) == 503, 60, "a sick /health, which the server itself tells")
+        assert not tree.alive(engine)
+        await faults.until(lambda: not tree.alive(server), 60, "the watchdog")
+        await faults.until(lambda: not tree.alive(worker), 60, "the worker's end")
+        await faults.until(lambda: pod.processes() == [], 60, "an empty pod")
 
 
 @pytest.mark.parametrize("generation", ["2026-01", pytest.param("current", marks=LONG)])
@@ -171,7 +181,7 @@ async def test_inference_apart_from_the_launcher(start: Start) -> None:
         wanted = (
             f"Inference server was not reached after 10 seconds (Error: All connection attempts failed) on http://localhost:{pod.api_port}"
         )
-        await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 10, wanted)
+        await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 60, wanted)
         await faults.start_inference(pod)
         await trained(pod, 1)
         for name in ("inference", "engine", "worker"):
@@ -187,7 +197,7 @@ async def test_a_router_that_dies_takes_the_server_along_with_0(start: Start) ->
     async with start("current") as pod, Run(pod) as run:
         await trained(pod, 1)
         faults.kill(faults.find(pod, "router")[0])
-        await faults.until(lambda: not faults.find(pod, "inference"), 10, "the server's end")
+        await faults.until(lambda: not faults.find(pod, "inference"), 60, "the server's end")
         assert "Router exited with code -9 - shutting down" in log_text(pod, "inference")
         assert "Inference failed" not in run.text
 
@@ -205,5 +215,5 @@ async def test_the_server_answers_like_the_real_one(start: Start) -> None:
         assert not Path(logs(pod)).exists()
         engine = faults.find(pod, "engine")[0]
         faults.terminate(faults.find(pod, "inference")[0])
-        await faults.until(lambda: pod.processes() == [], 10, "a clean end")
+        await faults.until(lambda: pod.processes() == [], 60, "a clean end")
         assert not tree.alive(engine)

@@ -30,7 +30,7 @@ async def test_sigterm_to_the_current_launcher_ends_everything(start: Start) -> 
         faults.terminate(faults.find(pod, "launcher")[0])
         assert await run.code() == 1
         assert "Received SIGTERM, terminating all processes..." in run.text
-        await faults.until(lambda: pod.processes() == [], 2, "an empty pod")
+        await faults.until(lambda: pod.processes() == [], 60, "an empty pod")
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -72,7 +72,7 @@ async def test_control_c_leaves_the_current_generation_a_lone_checkpoint(start: 
             await trained(pod, 5)
             faults.interrupt(pod)
             assert await run.code() == 1
-            await faults.until(lambda: not faults.find(pod, "rank"), 10, "the ranks' end")
+            await faults.until(lambda: not faults.find(pod, "rank"), 60, "the ranks' end")
         assert "forcing cleanup (not a clean exit)" in log_text(pod, "orchestrator")
         newest = max((pod.run_dir / "checkpoints").iterdir(), key=lambda path: int(path.name[5:]))
         assert [part.name for part in newest.iterdir()] == ["orchestrator"]

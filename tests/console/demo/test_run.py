@@ -22,7 +22,7 @@ async def test_runs_to_its_good_end(start: Start, generation: str) -> None:
         assert "Orchestrator finished." in log_text(pod, "orchestrator")
         assert "RL trainer finished!" in log_text(pod, "trainer")
         assert ("RL training finished!" if generation == "2026-01" else "Training finished!") in run.text
-        await faults.until(lambda: pod.processes() == [], 2, "an empty pod")
+        await faults.until(lambda: pod.processes() == [], 60, "an empty pod")
         steps = witness.steps(pod.output_dir, generation)
         assert [step for _, step in steps] == ([0, 1, 2] if generation == "2026-01" else [1, 2, 3])
         assert complete(pod.run_dir, generation) >= {1, 3}

@@ -18,7 +18,7 @@ from bs4_console.core.playbooks import lint
 from bs4_console.demo import disks, limits, tree
 from bs4_console.demo.scenario import BOTH, VERL
 from bs4_console.demo.scenarios import SCENARIOS
-from bs4_console.demo.tries import TRIES, choose, failures, summary
+from bs4_console.demo.tries import TRIES, UNTRIED, choose, failures, summary
 
 MINIATURE = Path(demo.__file__).parent / "miniature"
 
@@ -38,6 +38,14 @@ def test_a_try_is_only_for_trainers_to_which_its_playbook_applies() -> None:
     wrong = [(s.name, t) for s in TRIES.values() for t in s.trainers if t not in applies[s.failure]]
     assert wrong == []
     assert all(trainer in (*BOTH, VERL) for scenario in TRIES.values() for trainer in scenario.trainers)
+
+
+def test_each_failure_of_verl_alone_is_tried_or_said_why_not() -> None:
+    own = {p["id"] for p in lint()[0] if list(p["applies"]) == [VERL]}
+    assert len(own) > 12
+    assert own - set(failures()) == set(UNTRIED)
+    with pytest.raises(UsageError, match="there is no vLLM here"):
+        choose("verl-vllm-arch", None)
 
 
 def test_no_try_is_named_in_the_miniature() -> None:
@@ -80,6 +88,7 @@ def test_the_page_is_made_from_the_results_alone(tmp_path: Path, monkeypatch: py
     assert "1 failures in 1 of 2 tries" in text
     assert "| prime-rl | 2.0 s | person | 4.0 s | 0 |" in text
     assert "not: no incident" in text
+    assert "* verl-sglang-tuple (" in text
 
 
 @pytest.fixture

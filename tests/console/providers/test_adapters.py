@@ -26,7 +26,7 @@ async def _rented(provider: Provider, want: Want = WANT, label: str = LABEL) -> 
 
 
 async def _until(provider: Provider, machine_id: str, state: str) -> Machine:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             machine = await provider.machine(machine_id)
             if machine is not None and machine.state == state:

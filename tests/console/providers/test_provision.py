@@ -176,7 +176,7 @@ async def test_a_list_that_is_behind_is_waited_for_and_one_that_is_far_behind_is
     await rent.listing([])
     # In doubt, and longer behind than anybody looks: it is said that nothing was found; when it appears it is ours.
     real = cloud.market.rent
-    cloud.market.rent = lambda *args, **more: real(*args, **{**more, "hidden_until_m": time.monotonic() + 2.0})  # type: ignore[method-assign]
+    cloud.market.rent = lambda *args, **more: real(*args, **{**more, "hidden_until_m": time.monotonic() + 4.0})  # type: ignore[method-assign]
     rent.patience = QUICK
     plan = await rent.plan(WANT, RUN)
     cloud.fault("runpod", "create", "500-after")
@@ -258,7 +258,7 @@ async def test_what_another_process_is_renting_just_now_is_not_taken_for_left_be
     rent, _ = console(cloud, client, "vast")
     other, _ = console(cloud, client, "vast")
     plan = await rent.plan(WANT, RUN)
-    cloud.fault("vast", "create", "slow", seconds=1.0)
+    cloud.fault("vast", "create", "slow", seconds=3.0)
     first = asyncio.create_task(rent.create(plan, PUBLIC_KEY))
     while not cloud.sent("vast", "create"):
         await asyncio.sleep(0.01)

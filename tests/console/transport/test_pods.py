@@ -110,7 +110,7 @@ def _mentioning(text: str) -> list[int]:
     return found
 
 
-def _until(condition: object, what: str, timeout: float = 20.0) -> None:
+def _until(condition: object, what: str, timeout: float = 60.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, f"waited {timeout:g} s for {what}"

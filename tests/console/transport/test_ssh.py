@@ -261,7 +261,7 @@ def agent(tmp_path: Path) -> Iterator[dict[str, str]]:
     if shutil.which("ssh-agent") is None or shutil.which("ssh-add") is None:
         pytest.skip("no ssh-agent on this machine")
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(tmp_path / "agent.sock")], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (tmp_path / "agent.sock").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -332,7 +332,7 @@ async def test_an_address_that_does_not_answer(pods: Pods, tmp_path: Path, monke
         started = time.monotonic()
         error = await refused(transport(pod, tmp_path), Unreachable)
         assert "did not answer within 0.5 s" in error.message
-        assert 0.4 < time.monotonic() - started < 3
+        assert 0.4 < time.monotonic() - started < 9
         assert error.retry
     finally:
         pod.close()
@@ -382,7 +382,7 @@ async def test_a_reboot_is_a_lost_connection_and_the_next_open_reconnects(pods: 
         await asyncio.sleep(0)
         await asyncio.to_thread(pod.kill)
         with pytest.raises(ChannelLost, match="lost") as caught:
-            await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(waiting, 60)
         assert caught.value.retry
         with pytest.raises(ConsoleError):
             await pipe.write(b"x" * 100_000)
@@ -404,7 +404,7 @@ async def test_a_cut_link_is_found_by_keepalive_and_a_short_cut_survives(pods: P
         await asyncio.sleep(4)
         pod.restore()
         await pipe.write(b"alive\n")
-        assert await asyncio.wait_for(pipe.read(), 10) == b"alive\n"
+        assert await asyncio.wait_for(pipe.read(), 60) == b"alive\n"
         pod.cut()
         started = time.monotonic()
         with pytest.raises(ChannelLost, match="keepalive"):

@@ -87,3 +87,27 @@ async def test_no_answer_is_no_line_and_no_complaint_and_it_is_not_asked_each_se
             assert "ckpts" not in _drawn(app)
         assert asked == ["list"]
         assert not app.messages
+
+
+async def test_it_is_asked_again_when_the_run_has_ended_and_soon_while_there_is_nothing() -> None:
+    """Somebody who stands before a dead run must not read for a minute that there is no checkpoint."""
+    session, now = fixtures.healthy(), [0.0]
+    (run,) = session.state.runs
+    nothing = report() | {"checkpoints": [], "resumable": None}
+    session.checkpoints = nothing
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO + now[0]))
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "no checkpoint yet" in _drawn(app))
+        session.checkpoints = report()
+        now[0] = 9.0
+        assert "no checkpoint yet" in _drawn(app)
+        now[0] = 11.0
+        await until(pilot, lambda: "step 180 can be resumed" in _drawn(app))
+
+        session.checkpoints = nothing
+        now[0] = 30.0
+        await drive(pilot, [session], ())
+        assert "step 180 can be resumed" in _drawn(app), "it is asked once a minute"
+        fixtures.journal(session.state, "run", 0, event="attempt-ended", run=run, attempt=1, code=1, signal=None, good=False, detail="gone")
+        await until(pilot, lambda: "no checkpoint yet" in _drawn(app))

@@ -323,3 +323,25 @@ async def test_from_the_fleet_to_root_line_and_fix_in_under_ten_keys() -> None:
         assert "To confirm, type math-7b" in page()
         assert [kind for kind, _ in session.submitted] == ["plan"], "nothing is done before the name was typed"
     assert len(pressed) < 10, pressed
+
+
+async def test_before_a_pod_has_answered_nobody_is_told_to_start_a_run_there() -> None:
+    """Its runs are not known to be none: they are not known."""
+    session = fixtures.connecting()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ())
+        detail = "\n".join(text_of(line) for line in app.screen.query_one("#detail").lines)
+        assert "What runs here is not known yet." in detail
+        assert "W launch" not in detail
+
+
+async def test_an_error_that_has_no_word_of_its_own_is_told_with_what_to_do() -> None:
+    session = fixtures.idle()
+    session.state.link.state, session.state.link.since = "error", fixtures.MONO - 9
+    session.state.link.detail, session.state.link.next_step = "a.yaml has no title.", "`bs4-console playbook lint` shows all of them."
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ())
+        detail = "\n".join(text_of(line) for line in app.screen.query_one("#detail").lines)
+        assert "a.yaml has no title. `bs4-console playbook lint` shows all of them." in detail

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from textual import events
 
 from bs4_console.core import launch
 from bs4_console.core.errors import RefusedError
@@ -132,6 +133,36 @@ async def test_from_the_form_to_a_start_with_one_confirmation(looked: list[Check
         assert "being started" in app.messages[-1].text
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize(
+    ("end", "told"), [("done", "fresh-1 trains: step 1 is done."), ("failed", "fresh-1 was not started well: uv is gone")]
+)
+async def test_a_new_run_is_opened_when_there_is_one_and_how_its_start_ends_is_told(
+    looked: list[Check], end: str, told: str, gone: bool
+) -> None:
+    """The first run of a pod is not yet there when its launch was accepted. Who has gone elsewhere by then is left there."""
+    session = fixtures.idle()
+    session.configs["c.toml"] = PRIME
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], (":launch c.toml fresh-1", "enter"))
+        await until(pilot, lambda: getattr(app.screen, "plan", None) is not None)
+        await drive(pilot, [session], ("y",))
+        await until(pilot, lambda: bool(of(session, "launch")))
+        key = f"01J{len(session.submitted):023}"
+        common = {"action": key, "run": "fresh-1"}
+        fixtures.journal(session.state, "action", 0, **common, kind="launch", event="accepted", body={}, steps=[])
+        await drive(pilot, [session], ("J",) if gone else ())
+        place = app.screen
+        assert not session.state.runs
+        fixtures.start_run(session.state, "fresh-1", "prime-rl", 500, 0)
+        await until(pilot, lambda: (app.screen is place) == gone)
+        fixtures.journal(session.state, "action", 0, **common, event=end, detail="uv is gone", result={"step": 1})
+        await until(pilot, lambda: app.messages[-1].text == told)
+        assert type(app.screen).__name__ == ("JournalScreen" if gone else "RunScreen")
+
+
 async def test_where_checkpoints_are_moved_the_name_is_typed(looked: list[Check]) -> None:
     session = fixtures.desync()
     planned(session, typed=True)
@@ -241,13 +272,63 @@ async def test_a_form_that_says_too_little_asks_for_it(looked: list[Check]) -> N
             ("config", "", "Say the config"),
             ("run", "", "Say the name"),
             ("resume", "soon", "From which step"),
-            ("trainer", "x", "The generation is"),
+            ("trainer", "x", "The trainer is"),
+            ("overrides", "a='b", "Quote them"),
         ):
-            for field, text in (("config", "c.toml"), ("run", "x"), ("resume", "auto"), ("trainer", "prime-rl"), (name, value)):
+            good = {"config": "c.toml", "run": "x", "resume": "auto", "trainer": "prime-rl", "overrides": ""}
+            for field, text in (good | {name: value}).items():
                 app.screen.query_one(f"#{field}").value = text  # type: ignore[attr-defined]
             await drive(pilot, [session], ("enter",))
             assert says in shown(app)
         assert session.submitted == []
+
+
+PRIME, VERL = "[orchestrator]\nbatch_size = 8\n", "[actor_rollout_ref.rollout]\nn = 4\n"
+
+
+@pytest.mark.parametrize(("text", "asked"), [(PRIME, ("prime-rl", "prime-rl", "rl")), (VERL, ("verl", "prime-rl", "rl"))])
+async def test_on_an_empty_pod_nothing_of_the_trainer_has_to_be_said(looked: list[Check], text: str, asked: tuple[str, str, str]) -> None:
+    """The fixture's pod has its config wherever one looks; where it is not in the one place, the next one is tried."""
+    session = fixtures.idle()
+    session.configs["c.toml"] = text
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch c.toml fresh-1",))
+        assert [app.screen.query_one(f"#{name}").value for name in ("trainer", "cwd")] == ["", ""]  # type: ignore[attr-defined]
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: bool(of(session, "plan")))
+        made = of(session, "plan")[0]["launch"]
+        assert (made["trainer"], made["cwd"], made["component"]) == asked
+
+
+async def test_on_an_empty_pod_a_config_that_is_not_there_is_said(looked: list[Check]) -> None:
+    session = fixtures.idle()
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], (":launch typo.toml fresh-1", "enter"))
+        await until(pilot, lambda: "typo.toml cannot be read in prime-rl or verl" in " ".join(shown(app).split()))
+        assert of(session, "plan") == []
+
+
+async def test_arguments_are_taken_apart_as_by_a_shell_and_given_again_as_they_were(looked: list[Check]) -> None:
+    """A word of Hydra's has quotes, brackets and blanks of its own."""
+    words = ['++data.cases=["hex(board_size=5)", "go"]', "trainer.save_freq=20"]
+    session = fixtures.desync()
+    planned(session)
+    (run,) = session.state.runs.values()
+    assert run.view.attempt is not None
+    journalled = {"attempt": run.view.attempt.number, "started_t": run.view.attempt.started_t, "overrides": words}
+    fixtures.journal(session.state, "run", 0, run=run.name, event="attempt-started", **journalled)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await drive(pilot, [session], ("enter", "W"))
+        assert isinstance(app.screen, LaunchScreen)
+        app.screen.query_one("#run").value = "again-1"  # type: ignore[attr-defined]
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: bool(of(session, "plan")))
+        assert of(session, "plan")[0]["launch"]["overrides"] == words
 
 
 @pytest.mark.parametrize("said", ["verl", ""])
@@ -264,3 +345,28 @@ async def test_a_config_of_verl_is_known_by_its_keys(looked: list[Check], said: 
         await until(pilot, lambda: bool(of(session, "plan")))
         asked = of(session, "plan")[0]["launch"]
         assert (asked["trainer"], asked["component"], asked["cwd"]) == ("verl", "sft", "/root/prime-rl")
+
+
+async def test_what_is_typed_behind_a_tab_lands_in_the_next_field(looked: list[Check]) -> None:
+    """As a quick hand or a paste does it, and a slow link that brings several keys at once: nobody waits for a cursor."""
+    app = ConsoleApp(fixtures.fleet(fixtures.idle()), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [], ("W",))
+        for key in ("a", "tab", "b", "tab", "tab", "c", "shift+tab", "d"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await drive(pilot, [], ())
+        values = {name: app.screen.query_one(f"#{name}").value for name in ("config", "run", "trainer", "cwd")}  # type: ignore[attr-defined]
+        assert values == {"config": "a", "run": "b", "trainer": "d", "cwd": "c"}
+
+
+async def test_a_look_at_a_form_that_is_not_all_there_ends_nothing(looked: list[Check]) -> None:
+    """The second may come while its rows are still being mounted, or are taken down: on a busy machine that is not rare."""
+    app = ConsoleApp(fixtures.fleet(fixtures.idle()), clock=fixtures.CLOCK)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [], ("W",))
+        await app.screen.query_one("#label-config").remove()
+        app._dirty = True
+        app.tick()
+        await pilot.resize_terminal(120, 40)
+        await drive(pilot, [], ())
+        assert isinstance(app.screen, LaunchScreen)

@@ -44,6 +44,18 @@ async def test_a_filter_shows_matches_that_were_never_held() -> None:
         assert "30 lines" in "".join(text for text, _ in pane._title())
 
 
+@pytest.mark.parametrize("key", ["/Loading|ERROR", ":level error"])
+async def test_a_filter_shows_the_line_that_is_still_being_written(key: str) -> None:
+    log = "".join(map(trainer, range(LINES))) + "12:00:00 ERROR died here\nLoading: 3%"
+    async with opened(key, log=log) as (pilot, pane):
+        await until(pilot, lambda: pane.view.visible_text().endswith("died here\nLoading: 3%"))
+        stream = pane.stream_of("trainer")
+        pane._session.write(stream, b"\rLoading: 99%")
+        await until(pilot, lambda: pane.view.visible_text().endswith("died here\nLoading: 99%"))
+        pane._session.write(stream, b"\n12:00:01 INFO on\n12:00:02 ERROR again\n")
+        await until(pilot, lambda: pane.view.visible_text().endswith("died here\nLoading: 99%\n12:00:02 ERROR again"))
+
+
 async def test_a_filter_keeps_its_line_when_it_goes_although_the_lines_around_it_were_not_held() -> None:
     async with opened("/ERROR") as (pilot, pane):
         await until(pilot, lambda: len(pane.view.lens) == 30)
@@ -101,7 +113,6 @@ async def test_a_line_of_any_length_is_paged_and_never_drawn_whole() -> None:
     long = "12:00:00 INFO " + "".join(f"<{n:07}>" for n in range(200_000)) + "\n"
     async with opened("up", log="12:00:00 INFO before\n" + long + "12:00:01 INFO after\n12:00:02 INFO end\n") as (pilot, pane):
         pane.view.point_at(next(n for n in pane.view.on_screen if len(pane.view.store.line(n)[1]) > 1000))
-        assert len(pane.view.store.line(pane.view.current)[1]) < 400_000
         await pilot.press("shift+right", "shift+right")
         drawn = [pane.view.render_line(y).text for y in range(pane.view.size.height)]
         assert any("<0000020>" in line for line in drawn)
@@ -114,6 +125,58 @@ async def test_a_line_of_any_length_is_paged_and_never_drawn_whole() -> None:
         await until(pilot, lambda: detail.begin > 0)
         assert "<0000910>" in detail.lines[0]
         assert "<0000000>" not in detail.lines[0]
+        await pilot.press("G")
+        await until(pilot, lambda: "<0199999>" in detail.lines[0])
+        await pilot.press("n")
+        await pilot.pause()
+        assert "<0199999>" in detail.lines[0], "behind its end lies the next line"
+        await pilot.press("y")
+        assert "of 1,800,014 of the line, 8,192 characters" in pilot.app.messages[-1].text
+
+
+async def test_a_match_far_inside_a_long_line_is_found_and_its_part_opened() -> None:
+    """A line of several megabytes, of which its beginning and end are held."""
+    long = "12:00:00 INFO " + "x" * 6_000_000 + " needle " + "y" * 1_000_000 + "\n"
+    log = "".join(map(trainer, range(5000))) + long + "".join(map(trainer, range(5000, 10_000)))
+    async with opened(":find needle", log=log) as (pilot, pane):
+        await until(pilot, lambda: pane.view.spot is not None and b"INFO xxx" in pane.view.store.line(pane.view.spot)[1])
+        await until(pilot, lambda: pane.search is not None and pane.search.finished and pane.search.total == 1)
+        await until(pilot, lambda: any("7,000,022 bytes ›" in pane.view.render_line(y).text for y in range(pane.view.size.height)))
+        await drive(pilot, [], ("x",))
+        await until(pilot, lambda: isinstance(pilot.app.screen, LogDetail) and "needle" in pilot.app.screen.lines[0])
+        await drive(pilot, [], ("escape", "Y"))
+        assert "bytes of it are only on the pod" in pilot.app.messages[-1].text
+
+
+async def test_a_match_in_the_part_of_a_line_that_is_not_held_is_found_though_the_whole_log_is() -> None:
+    lines = ["12:00:00 INFO a\n", "12:00:01 INFO " + "x" * 6_000_000 + " needle " + "y" * 1_000_000 + "\n", "12:00:02 INFO b\n"]
+    async with opened("up", log="".join(map(trainer, range(5))) + "".join(lines)) as (pilot, pane):
+        await drive(pilot, [], (":go 1", "~there"))
+        await until(pilot, lambda: pane._feed.live and pane._feed.at_start and len(pane.view.store) == 8)
+        await drive(pilot, [], (":find needle",))
+        await until(pilot, lambda: pane.view.spot is not None and b"INFO xxx" in pane.view.store.line(pane.view.spot)[1])
+        await until(pilot, lambda: any("far inside of this line" in said.text for said in pilot.app.messages))
+        await drive(pilot, [], ("n",))
+        await until(pilot, lambda: any("needle does not occur below" in said.text for said in pilot.app.messages))
+
+
+async def test_copying_says_how_much_it_copied() -> None:
+    log = "12:00:00 INFO one\n12:00:01 INFO " + "x" * 5000 + "\n12:00:02 INFO three\n"
+    async with opened("up", log=log) as (pilot, pane):
+        await drive(pilot, [], (":copy",))
+        assert "Copied the 3 lines on the screen" in pilot.app.messages[-1].text
+        assert "1 of them cut at 2,000, Y copies one whole" in pilot.app.messages[-1].text
+        pane.view.point_at(pane.view.store.first + 1)
+        await drive(pilot, [], ("Y",))
+        assert "Copied the entry, 1 line, 5,014 characters." in pilot.app.messages[-1].text
+        assert pilot.app._clipboard == "12:00:01 INFO " + "x" * 5000
+
+
+async def test_the_line_that_is_being_written_can_be_expanded_and_copied() -> None:
+    log = "12:00:00 INFO begun\n12:00:01 ERROR boom\nTraceback (most recent call last):\n  File half"
+    async with opened(log=log) as (pilot, _pane):
+        await drive(pilot, [], ("Y",))
+        assert pilot.app._clipboard.splitlines() == ["12:00:01 ERROR boom", "Traceback (most recent call last):", "  File half"]
 
 
 async def test_an_entry_is_json_laid_out_or_a_traceback_whole() -> None:

@@ -182,6 +182,29 @@ async def test_sideways_and_the_end_of_long_lines(bench: Any) -> None:
     assert rows(bench)[0].startswith("21:00:00 INFO abc")
 
 
+async def test_a_very_long_line_says_how_long_it_is_and_a_match_far_inside_is_brought_into_sight(bench: Any) -> None:
+    bench.store.append(b"21:00:00 INFO short\n21:00:01 INFO " + b"x" * 1_000_000 + b" needle " + b"y" * 500_000 + b"\n")
+    bench.tick()
+    assert rows(bench)[1].endswith("1,500,022 bytes ›")
+    assert not rows(bench)[0].endswith("›")
+    bench.set_find("needle")
+    assert bench.find_back() is True
+    row = bench.render_line(1)
+    assert " needle " in row.text
+    assert any("needle" in segment.text and segment.style != row._segments[0].style for segment in row), "it is not marked"
+    await bench.pilot.press("shift+right")
+    assert rows(bench)[1].endswith("bytes ›")
+    assert "yyy" in rows(bench)[1]
+
+
+async def test_what_is_copied_of_a_very_long_line_says_that_it_is_cut(bench: Any) -> None:
+    bench.store.append(b"21:00:00 INFO " + b"a" * 300 + b"\n21:00:01 INFO " + b"x" * 100_000 + b"\n")
+    bench.tick()
+    short, long = bench.to_copy()
+    assert short == "21:00:00 INFO " + "a" * 300
+    assert (len(long) < 2100, long.endswith(" … 100,014 bytes in all")) == (True, True)
+
+
 async def test_wide_characters_do_not_shift_the_line(bench: LogView) -> None:
     bench.store.append("21:00:00 INFO 日本語のログ行です ".encode() * 8 + b"\n")
     bench.tick()
@@ -211,6 +234,23 @@ async def test_the_unfinished_line_is_repainted_as_it_grows(bench: LogView) -> N
     bench.store.append(b"\r 90%|#########")
     bench.tick()
     assert rows(bench)[0] == " 90%|#########"
+
+
+async def test_a_filter_shows_the_unfinished_line_as_it_grows_and_keeps_what_is_pointed_at(bench: Any) -> None:
+    bench.store.append(numbered(0, 100) + b"\rload 10%")
+    bench.set_filter("load|7$")
+    bench.tick()
+    assert rows(bench)[9:12] == ["21:00:00    INFO line 97", "load 10%", ""]
+    await bench.pilot.press("up", "up")  # off the unfinished line, and to the one above it
+    pointed = bench.spot
+    bench.store.append(b"\rload 90%")
+    bench.tick()
+    assert rows(bench)[10] == "load 90%"
+    bench.store.append(b"\rload 100%\n" + numbered(100, 108))
+    bench.tick()
+    assert rows(bench)[9:13] == ["21:00:00    INFO line 97", "load 100%", "21:00:00    INFO line 107", ""]
+    assert bench.spot == pointed
+    assert bench.render_line(8).text.startswith("▸")
 
 
 async def test_folded_lines_of_a_progress_bar_show_how_far_it_is(bench: LogView) -> None:

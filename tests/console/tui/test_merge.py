@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bs4_console.core.errors import RemoteError
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.ink import text_of
+from bs4_console.tui.widgets.bars import KeyBar
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
@@ -27,6 +30,7 @@ async def test_the_exact_command_is_confirmed_and_its_progress_stands_on_the_run
         asked = shown(app, "#question").replace("\n", " ")
         assert "python3 -m verl.model_merger merge --backend fsdp" in " ".join(asked.split())
         assert "changes nothing that trains" in asked
+        assert "disk: up to 16.40 GB while it goes on; 361.0 GB are free there" in " ".join(asked.split())
         await drive(pilot, [session], ("y",))
         await until(pilot, lambda: len(session.submitted) == 2)
         assert session.submitted[1] == ("merge", {"run": run, "plan_hash": "ab" * 32})
@@ -60,3 +64,38 @@ async def test_left_alone_nothing_is_merged_and_a_refusal_is_said() -> None:
         session.refuse = RemoteError("refused", "Step 5 of demo is torn (no data.pt) and is not merged; take another one with --step.")
         await drive(pilot, [session], ("X",))
         await until(pilot, lambda: "is torn" in app.messages[-1].text)
+
+
+@pytest.mark.parametrize(("trainer", "offered"), [("verl", True), ("prime-rl", False), ("of a newer agent", False)])
+async def test_the_key_is_offered_where_a_step_is_shards(trainer: str, offered: bool) -> None:
+    pod = fixtures.connected("h100-d", "root@198.51.100.90:22", rtt=0.009)
+    fixtures.start_run(pod, "demo", trainer, 20, 1)
+    session = fixtures.RecordedSession(pod)
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        assert ("X merge checkpoint" in text_of(app.screen.query_one(KeyBar).lines[0])) == offered
+
+
+async def test_on_a_small_terminal_the_exact_command_is_scrolled_and_the_answer_stays() -> None:
+    """No page behind this question shows what would be run."""
+    session = fixtures.mergeable()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("enter", "X"))
+        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmScreen")
+        await drive(pilot, [session], ())
+
+        def page() -> str:
+            return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+        assert "$ python3 -m verl.model_merger merge" in page()
+        assert "y run it" in page()
+        await pilot.resize_terminal(80, 16)
+        await drive(pilot, [session], ())
+        assert "PgDn the rest" in page()
+        assert "plan abab" not in page()
+        await drive(pilot, [session], ("pagedown", "pagedown"))
+        assert "plan abab" in page()
+        assert "y run it" in page()
+        assert len(session.submitted) == 1

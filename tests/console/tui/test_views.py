@@ -216,3 +216,13 @@ def test_every_shipped_playbook_can_be_told() -> None:
 
 def test_an_unknown_playbook_is_none() -> None:
     assert playbook.load("no-such-thing") is None
+
+
+def test_a_run_that_begins_is_not_called_dead() -> None:
+    pod = fixtures.connected("h100-d", "root@198.51.100.90:22", rtt=0.009)
+    fixtures.start_run(pod, "new-1", "prime-rl", 20, 1)
+    fixtures.telemetry(pod, devices=[])
+    run = pod.runs["new-1"]
+    assert text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120)) == " procs none seen yet"
+    fixtures.journal(pod, "run", 0, event="attempt-ended", run="new-1", attempt=1, code=1, signal=None, good=False, detail="gone")
+    assert text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120)) == " procs none: the run is not alive"

@@ -144,7 +144,9 @@ class B2Store:
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         with self._told(name):
-            self._cancel_others(name, sha1)
+            # What is smaller than two parts goes in one call, whatever was begun under its name.
+            if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
+                self._cancel_others(name, sha1)
             entry: Entry = self._tried(lambda: self._upload(path, name, sha1, progress), again=lambda: self._arrived(name, path, sha1))
             return entry
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
+from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest
@@ -33,7 +34,7 @@ class File:
 class Manifest:
     """`created_t`: wall seconds of the pod. `parts`: part name (trainer, orchestrator, broadcast, weights) -> its directory, relative to
     the output directory. `config`: which of `files` a resume is started with, "" when none is known. `wandb`: the run ids of "trainer"
-    and "orchestrator", those that are known."""
+    and "orchestrator", those that are known. `launch`: how it was started, None where the one who wrote it kept no record of that."""
 
     run: str
     trainer: str
@@ -44,6 +45,7 @@ class Manifest:
     parts: Mapping[str, str]
     config: str = ""
     wandb: Mapping[str, str] = field(default_factory=dict)
+    launch: Launched | None = None
 
     @property
     def bytes(self) -> int:
@@ -58,7 +60,7 @@ class Manifest:
         whole = {
             "schema": SCHEMA, "run": self.run, "trainer": self.trainer, "step": self.step, "attempt": self.attempt,
             "created_t": round(self.created_t, 3), "files": files, "parts": dict(self.parts), "config": self.config,
-            "wandb": dict(self.wandb), "bytes": self.bytes,
+            "wandb": dict(self.wandb), "bytes": self.bytes, **({} if self.launch is None else {"launch": self.launch.as_dict()}),
         }  # fmt: skip
         return json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
@@ -77,16 +79,20 @@ class Manifest:
                     f"{what} has the schema {str(raw['schema'])[:40]!r}, this version reads {SCHEMA}; use a newer bs4-console."
                 )
             files = [_file(row) for row in raw["files"]]
+            launch = raw.get("launch")
             found = cls(
                 str(raw["run"]), str(raw["trainer"]), _count(raw["step"]), _count(raw["attempt"]), float(raw["created_t"]), files,
                 {str(name): checked(str(path)) for name, path in raw["parts"].items()}, str(raw.get("config") or ""),
                 {str(name): str(value) for name, value in (raw.get("wandb") or {}).items() if value},
+                None if launch is None else Launched.from_dict(launch),
             )  # fmt: skip
         except (ValueError, KeyError, TypeError, AttributeError, BadRequest) as error:
             raise StoreDamaged(f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); another step may be whole.") from error
         if not files or len({file.path for file in files}) != len(files) or _count(raw.get("bytes", -1)) != found.bytes:
             raise StoreDamaged(f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); another step may be whole.")
-        if found.config and found.config not in {file.path for file in files}:
+        named = {found.config} if found.config else set()
+        named |= set(found.launch.files.values()) if found.launch is not None else set()
+        if not named <= {file.path for file in files}:
             raise StoreDamaged(f"{what} names a config that is none of its files; another step may be whole.")
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from bs4_agent.checkpoints.hashing import Hashes, Stamp
 from bs4_agent.checkpoints.remote import pointer as pointers
 from bs4_agent.checkpoints.remote import steps
 from bs4_agent.checkpoints.remote.errors import StoreDamaged, StoreError
+from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.manifest import File, Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_agent.checkpoints.sync_set import LocalSet
 from bs4_agent.errors import Refused, StepFailed
 
@@ -35,13 +36,15 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True)
 class Origin:
-    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it began afresh), W&B's ids by side."""
+    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it began afresh), W&B's ids by side, and how
+    it was started (None: not known; its files are those of the set)."""
 
     run: str
     trainer: str
     attempt: int
     resumed: int | None
     wandb: Mapping[str, str]
+    launch: Launched | None = None
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,12 @@ class Push:
         """Refused: it must not be written now. StepFailed: it changed meanwhile. StoreDamaged: the store keeps other bytes than sent."""
         known = self._hashes.of(file.path for file in local.files)
         stamps = {path: stamp for path, (stamp, _) in known.items()}
-        manifest, mine = self._manifest(local, origin, {path: sha1 for path, (_, sha1) in known.items()})
+        there = steps.look_at(self._store, self._layout, local.step)
+        manifest, mine = self._manifest(local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there)
         paths = {file.name: file.path for file in local.files}
-        sent = self._send(manifest, paths, stamps) if mine else 0
+        # What is sent goes by the listing that the manifest was decided by: the one that counts comes afterwards.
+        entries = {entry.name: entry for entry in there.entries} if there is not None else {}
+        sent = self._send(manifest, paths, stamps, entries) if mine else 0
         for again in range(_AGAIN + 1):
             entries = {entry.name: entry for entry in self._store.entries(self._layout.step(local.step))}
             why = steps.missing(self._layout, manifest, entries)
@@ -81,18 +87,21 @@ class Push:
                     f"Step {local.step} of {origin.run} does not verify in the store: {why}. It is uploaded again by itself."
                 )
             self._store.write(self._layout.manifest(local.step), manifest.encode())
-            sent += self._send(manifest, paths, stamps)
+            sent += self._send(manifest, paths, stamps, entries)
         self._say("verified", step=local.step, files=len(manifest.files), bytes=manifest.bytes, sent=sent, sha256=manifest.sha256)
         held = self._point(manifest, local, origin) if point else ""
         return Pushed(local.step, len(manifest.files), manifest.bytes, sent, manifest.sha256, held)
 
-    def _manifest(self, local: LocalSet, origin: Origin, sha1: Mapping[Path, str]) -> tuple[Manifest, bool]:
-        """(the manifest that stands for the step in the store, whether its files may have to be sent). Written before any data."""
+    def _manifest(self, local: LocalSet, origin: Origin, sha1: Mapping[Path, str], there: steps.RemoteStep | None) -> tuple[Manifest, bool]:
+        """(the manifest that stands for the step in the store, whether its files may have to be sent). Written before any data.
+        `there`: the step as it was listed just now."""
         files = [File(file.name, file.size, sha1[file.path]) for file in local.files]
+        launch = origin.launch
+        if launch is not None:
+            launch = replace(launch, files=local.configs.named, left_out=[*launch.left_out, *local.configs.left_out])
         wanted = Manifest(
-            origin.run, origin.trainer, local.step, origin.attempt, local.t, files, local.parts, local.config, origin.wandb
+            origin.run, origin.trainer, local.step, origin.attempt, local.t, files, local.parts, local.config, origin.wandb, launch
         )  # fmt: skip
-        there = steps.look_at(self._store, self._layout, local.step)
         if there is not None and there.manifest is not None and _same_data(there.manifest, wanted, local):
             if there.whole:
                 return there.manifest, False  # saved before, with the configs of its own time
@@ -120,18 +129,19 @@ class Push:
         self._write_pointer(other.manifest)
         self._say("pointed", step=other.step, sha256=other.manifest.sha256, detail=f"step {pointer.step} was trained anew")
 
-    def _send(self, manifest: Manifest, paths: Mapping[str, Path], stamps: Mapping[Path, Stamp]) -> int:
-        """Upload what the store does not list as it must be; the bytes of these files. StepFailed when one is not what was hashed."""
+    def _send(
+        self, manifest: Manifest, paths: Mapping[str, Path], stamps: Mapping[Path, Stamp], entries: Mapping[str, Entry]
+    ) -> int:  # fmt: skip
+        """Upload what `entries` do not show as it must be; the bytes of these files. StepFailed when one is not what was hashed."""
         try:
-            sent = self._send_missing(manifest, paths)
+            sent = self._send_missing(manifest, paths, entries)
         except StoreError:
             self._unchanged(stamps)  # the store was given other bytes than were announced: that is not its fault
             raise
         self._unchanged(stamps)
         return sent
 
-    def _send_missing(self, manifest: Manifest, paths: Mapping[str, Path]) -> int:
-        entries = {entry.name: entry for entry in self._store.entries(self._layout.step(manifest.step))}
+    def _send_missing(self, manifest: Manifest, paths: Mapping[str, Path], entries: Mapping[str, Entry]) -> int:
         wanted = []
         for file in sorted(manifest.files, key=lambda one: -one.size):
             name = self._layout.file(manifest.step, file.path)

@@ -5,7 +5,7 @@ pointer names stays whole, and the next one goes on. It reads the key itself, fr
 so does it: the new agent starts another one.
 
     {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights", "rate",
-     "keep_remote", "milestones", "wandb": {side: id}, "others": {name: path}, "look"}
+     "keep_remote", "milestones", "wandb": {side: id}, "launch": Launched.as_dict() or None, "others": {name: path}, "look"}
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.holds import hold
 from bs4_agent.checkpoints.remote import prune, steps
 from bs4_agent.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
+from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
@@ -76,12 +76,14 @@ class Told:
 def main() -> int:
     job = _job()
     threading.Thread(target=_end_with_agent, daemon=True).start()
-    _give_way()
+    os.nice(19)  # the run comes first; who starts this says the same for the disk, without loading psutil for it once more
     tell = Told()
     home = Home(Path(job["home"]))
     try:
-        with _turn(home, str(job["run"])):
-            work(home, job, open_store(home, job), tell)
+        with _turn(home, str(job["run"])), ThreadPoolExecutor(1, "open") as beside:
+            # b2sdk's import and the store's first answers take as long as it takes to hash some hundred MB: both at once.
+            opening = beside.submit(open_store, home, job)
+            work(home, job, opening.result, tell)
     except (AgentError, OSError) as error:
         tell("failed", **failure(error))
         return _FAILED
@@ -89,22 +91,26 @@ def main() -> int:
     return 0
 
 
-def work(home: Home, job: Mapping[str, Any], store: Store, tell: Told) -> None:
-    """The steps of the job, newest first, then logs and reports, then what may go from the store, and a look at what is there now."""
+def work(home: Home, job: Mapping[str, Any], opened: Callable[[], Store], tell: Told) -> None:
+    """The steps of the job, newest first, then logs and reports, then what may go from the store, and a look at what is there now.
+
+    `opened` waits for the store, and raises why it cannot be had."""
     layout = Layout(Place.parse(job["to"]).prefix, job["run"])
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
     trainer = registry.get(spec.trainer)
-    push = Push(store, layout, hashes, tell, tell.moved)
-    origin = Origin(layout.run, spec.trainer, job["attempt"], job["resumed"], wandb_ids(trainer, spec) | job.get("wandb", {}))
+    launch = Launched.from_dict(job["launch"]) if job.get("launch") else None
+    origin = Origin(layout.run, spec.trainer, job["attempt"], job["resumed"], wandb_ids(trainer, spec) | job.get("wandb", {}), launch)
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
         with ExitStack() as held:
             one, local = source.take(held, step, newer=number == 0)
-            tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
+                hashes.of(file.path for file in local.files)  # what is known is not read again when it is pushed
+                push = Push(opened(), layout, hashes, tell, tell.moved)
+                tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)
             except StepFailed:
                 if why := verify(one):
@@ -116,6 +122,7 @@ def work(home: Home, job: Mapping[str, Any], store: Store, tell: Told) -> None:
             bytes=pushed.bytes, sent=pushed.sent, seconds=round(seconds, 3), rate=round(pushed.sent / seconds),
             sha256=pushed.manifest_sha256,
         )  # fmt: skip
+    store = opened()
     others = {layout.root + name: Path(path) for name, path in job["others"].items()}
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
@@ -253,13 +260,6 @@ def _end_with_agent() -> None:
     while os.read(0, 1 << 16):
         pass
     os._exit(_ORPHANED)
-
-
-def _give_way() -> None:
-    """The run comes first: lowest priority for the processor, the last of the best-effort ones for the disk (idle would starve)."""
-    os.nice(19)
-    with contextlib.suppress(psutil.Error, OSError):
-        psutil.Process().ionice(psutil.IOPRIO_CLASS_BE, 7)
 
 
 if __name__ == "__main__":

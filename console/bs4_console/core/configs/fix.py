@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -19,6 +20,9 @@ from bs4_console.core.configs.lint import lint_document
 from bs4_console.core.configs.toml_lines import lines_of
 from bs4_console.core.configs.view import Given
 from bs4_console.core.errors import NotApplicableError
+
+#: What lint says of a text.
+Linted = Callable[[str], list[Finding]]
 
 #: Every fix leaves less to find, so it ends by itself; a config that needs more than this is better written anew.
 MOST = 200
@@ -34,8 +38,8 @@ class Fixed:
     left: list[Finding]
 
 
-def fix(file: File, trainer: str, given: Given | None = None) -> Fixed:
-    """NotApplicableError for verl and for what is no TOML: there a person has to look."""
+def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
+    """`component`: whose config it is. NotApplicableError for verl and for what is no TOML: there a person has to look."""
     if trainer == "verl":
         raise NotApplicableError("Only TOML configs of prime-rl can be fixed by machine.", "Change the lines that `config lint` names.")
     document = read_toml(file)
@@ -43,35 +47,35 @@ def fix(file: File, trainer: str, given: Given | None = None) -> Fixed:
         raise NotApplicableError(f"{file}, line {document.findings[0].line}: {document.findings[0].message}", "Correct that by hand first.")
     text = document.text
     made: list[Finding] = []
+
+    def linted(text: str) -> list[Finding]:
+        return lint_document(Document(file, text, tomllib.loads(text), lines_of(text)), trainer, given, component)
+
     while len(made) < MOST:
-        step = _step(file, text, trainer, given)
+        step = _step(text, linted)
         if step is None:
             break
         item, text = step
         made.append(item)
-    return Fixed(document.text, text, made, _lint(file, text, trainer, given))
+    return Fixed(document.text, text, made, linted(text))
 
 
-def _step(file: File, text: str, trainer: str, given: Given | None) -> tuple[Finding, str] | None:
+def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
     """The first finding whose edits leave less to find, and the text with them."""
-    for item in _lint(file, text, trainer, given):
-        after = _improved(file, text, item, trainer, given) if item.edits else None
+    for item in linted(text):
+        after = _improved(text, item, linted) if item.edits else None
         if after is not None:
             return item, after
     return None
 
 
-def _lint(file: File, text: str, trainer: str, given: Given | None) -> list[Finding]:
-    return lint_document(Document(file, text, tomllib.loads(text), lines_of(text)), trainer, given)
-
-
-def _improved(file: File, text: str, item: Finding, trainer: str, given: Given | None) -> str | None:
+def _improved(text: str, item: Finding, linted: Linted) -> str | None:
     """The text with a finding's edits made, or None when they cannot be made or would not leave fewer findings than before."""
     try:
         after = apply(text, item.edits)
     except (TOMLKitError, KeyError, TypeError, IndexError, ValueError):
         return None
-    before, now = _lint(file, text, trainer, given), _lint(file, after, trainer, given)
+    before, now = linted(text), linted(after)
     fewer = (sum(f.level == "error" for f in now), len(now)) < (sum(f.level == "error" for f in before), len(before))
     return after if fewer else None
 

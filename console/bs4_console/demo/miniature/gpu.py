@@ -81,6 +81,7 @@ class Memory:
     def __init__(self, gpu: int, size: int) -> None:
         """Raises OutOfMemoryError when less than `size` bytes are free."""
         self._entry: int | None = None
+        self._file: Path | None = None
         self._device: int | None = None
         self._renew_at = 0.0
         root = _root()
@@ -95,10 +96,20 @@ class Memory:
                     f"{total / 2**30:.2f} GiB of which {max(free, 0) / 2**30:.2f} GiB is free."
                 )
             name = f"{gpu}-{os.getpid()}-{_start_ticks('self')}-{size}"
-            self._entry = os.open(root / "holders" / name, os.O_WRONLY | os.O_CREAT, 0o644)
+            self._file = root / "holders" / name
+            self._entry = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o644)
         device = os.environ.get("BS4_DEV")
         if device:
             self._device = os.open(f"{device}/nvidia{gpu}", os.O_RDWR)
+
+    def release(self) -> None:
+        """Give it back before the process ends."""
+        for handle in (self._entry, self._device):
+            if handle is not None:
+                os.close(handle)
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+        self._entry = self._device = self._file = None
 
     def busy(self, seconds: float, percent: int) -> None:
         """The GPU computes for `seconds` from now on at `percent`. A lease: a stopped process soon looks idle."""

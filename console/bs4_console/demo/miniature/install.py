@@ -21,6 +21,11 @@ STACKS = {
 }
 #: What an image with verl 0.6 brings.
 _BESIDE_VERL = {"torch": "2.8.0+cu128", "vllm": "0.11.0", "ray": "2.49.2"}
+_NO_TORCH = """import sys
+
+if "torch.distributed.run" not in sys.orig_argv:
+    raise ModuleNotFoundError("No module named 'torch'", name="torch")
+"""
 #: Modules of the package from which the trainer's own config classes are imported.
 CLASSES = {
     "2026-01": {
@@ -78,6 +83,12 @@ def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
     for package in (trainer, trainer.parent):
         (package / "__init__.py").touch()
     (trainer / "main_ppo.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('driver')\n")
+    (trainer / "fsdp_sft_trainer.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('sft')\n")
+    torchrun = _site_packages(venv) / "torch" / "distributed"
+    torchrun.mkdir(parents=True, exist_ok=True)
+    # Of torch there is only what starts ranks; for everybody else it is not there.
+    (torchrun.parent / "__init__.py").write_text(_NO_TORCH)
+    (torchrun / "run.py").write_text("from miniature.verl.main import run\n\nif __name__ == '__main__':\n    run('torchrun')\n")
     merger = trainer.parent / "model_merger"
     merger.mkdir(exist_ok=True)
     (merger / "__init__.py").touch()

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from . import pace, processes
 
@@ -26,8 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     shown = {int(rank) for rank in options.get("local-ranks-filter", "0").split(",")}
     logs = Path(options["log-dir"]) / f"{options['rdzv-id']}_{uuid.uuid4().hex[:8]}" / "attempt_0"
     world = int(options["nproc-per-node"])
-    agent = _Agent([_Rank(rank, world, logs / str(rank), module) for rank in range(world)])
-    tails = [_Tail(rank, role) for rank in agent.ranks if rank.number in shown]
+    ranks = [_Rank(rank, world, logs / str(rank), module) for rank in range(world)]
+    agent = Agent(ranks, module[0])
+    tails = [_Tail(rank, role) for rank in ranks if rank.number in shown]
     code = agent.wait()
     for tail in tails:
         tail.finish()
@@ -39,16 +41,21 @@ class _Rank:
         self.number = number
         logs.mkdir(parents=True)
         self.outputs = [logs / "stdout.log", logs / "stderr.log"]
-        environment = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": world, "MASTER_ADDR": "localhost", "MASTER_PORT": _master_port()}
         # Not through this process's own output: what a rank wrote is in its file even if torchrun dies.
         with self.outputs[0].open("wb") as out, self.outputs[1].open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-u", "-m", *module],
-                env={**os.environ, **{key: str(value) for key, value in environment.items()}},
+                env=environment_of(number, world),
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
             )
+
+
+def environment_of(rank: int, world: int) -> dict[str, str]:
+    """What torchrun tells a rank of its place."""
+    told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "localhost", "MASTER_PORT": _master_port()}
+    return {**os.environ, **{key: str(value) for key, value in told.items()}}
 
 
 _PORT: list[int] = []
@@ -91,11 +98,18 @@ class _Tail:
             thread.join()
 
 
-class _Agent:
-    """Waits for the ranks; the first that fails, or a signal to torchrun, ends all of them."""
+class Ran(Protocol):
+    """A rank, as its agent needs it."""
 
-    def __init__(self, ranks: list[_Rank]) -> None:
-        self.ranks = ranks
+    number: int
+    process: subprocess.Popen[bytes]
+
+
+class Agent:
+    """Waits for the ranks; the first that fails, or a signal to torchrun, ends all of them. `module`: what they run."""
+
+    def __init__(self, ranks: Sequence[Ran], module: str) -> None:
+        self.ranks, self._module = ranks, module
         self._signal: int | None = None
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._note)
@@ -125,14 +139,14 @@ class _Agent:
         )
         return 1
 
-    def _failed(self, rank: _Rank) -> int:
+    def _failed(self, rank: Ran) -> int:
         self._end_ranks(signal.SIGTERM)
         code, pid = rank.process.returncode, rank.process.pid
         where = "torch/distributed/elastic/multiprocessing/api.py:986]"
         self._warn("E", f"{where} failed (exitcode: {code}) local_rank: {rank.number} (pid: {pid}) of binary: {sys.executable}")
         sys.stderr.write(
             "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
-            f"{'=' * 60}\nprime_rl.trainer.rl.train FAILED\n{'-' * 60}\nRoot Cause (first observed failure):\n"
+            f"{'=' * 60}\n{self._module} FAILED\n{'-' * 60}\nRoot Cause (first observed failure):\n"
             f"[0]:\n  rank      : {rank.number} (local_rank: {rank.number})\n  exitcode  : {code} (pid: {pid})\n{'=' * 60}\n"
         )
         return 1

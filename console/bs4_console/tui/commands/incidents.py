@@ -90,6 +90,7 @@ COMMANDS = (
         "Without a step, the newest that is complete. What lies there already is left alone.",
         on(FLEET, RUN),
         ("run", "write"),
+        hint=30,
         args="[STEP]",
     ),
     Command(

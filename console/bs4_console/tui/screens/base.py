@@ -156,10 +156,12 @@ class ConsoleScreen(Screen[None]):
         self.query_one(KeyBar).tell(hints, self.size.width)
 
     def _timely(self, command: commands.Command) -> bool:
-        """A run that goes on is not launched; where none does, that is what one is here for."""
+        """A run that goes on is not launched; where none does, that is what one is here for. Whole weights are not merged."""
         subject = self.subject()
         if command.id == "pod":
             return subject.pod is not None
+        if command.id == "merge":
+            return self.place == commands.RUN and subject.run is not None and _merges(subject.run)
         return command.id != "launch" or subject.run is None or subject.run.word in ("failed", "stopped", "finished")
 
     def _pod_is_locked(self) -> bool:
@@ -252,21 +254,32 @@ class ConsoleScreen(Screen[None]):
     def do_launch(self, args: str) -> None:
         from bs4_console.tui.screens.launch import LaunchScreen
 
-        subject = self.subject()
+        subject, session = self.subject(), self.session()
         if subject.pod is None:
             return
-        pod = subject.pod
+        form, pod = LaunchScreen(subject.pod, subject.run, args), subject.pod
 
         def started(key: str | None) -> None:
-            action = pod.ledger.actions.get(key or "")
-            if key:
-                name = action.run if action is not None else "The run"
+            if key and session is not None and form.plan is not None:
+                name = form.plan.run
                 self.console_app.say(f"{name} is being started on {pod.name}; it is called good when its first step is done.")
-            run = pod.runs.get(action.run) if action is not None else None
-            if run is not None and not (self.place == commands.RUN and subject.run is run):
-                self.console_app.open_run(pod, run)
+                self.console_app.spawn(f"start {name}", self._watch_launch(session, key))
 
-        self.console_app.push_screen(LaunchScreen(pod, subject.run, args), started)
+        self.console_app.push_screen(form, started)
+
+    async def _watch_launch(self, session: PodSession, key: str) -> None:
+        """Goes to the run as soon as there is one, unless the person has gone elsewhere by then; tells how the start ended."""
+        from bs4_console.core import launch
+
+        app, pod, there = self.console_app, session.state, False
+        async for action in session.follow_action(key):
+            run = pod.runs.get(action.run)
+            if run is not None and not there:
+                there = True
+                if app.screen is self and not (self.place == commands.RUN and self.subject().run is run):
+                    app.open_run(pod, run)
+            if action.ended:
+                app.say(launch.verdict(action, pod)[0], severity="information" if action.state == "done" else "error")
 
     def do_note(self, args: str) -> None:
         if args:
@@ -315,15 +328,26 @@ class ConsoleScreen(Screen[None]):
                 app.say(f"{run}: {action.detail or action.state}", severity="information" if done else "error")
 
 
+def _merges(run: RunState) -> bool:
+    from bs4_console.core import merge  # with all that is known of trainers: the first paint does not wait for it
+
+    return merge.possible(run)
+
+
 class Question(ModalScreen[ScreenResultType]):
     """A dialog over a screen. `tell` brings its text up to date; it is called when something changed, and once a second."""
 
     def tell(self) -> None:
         raise NotImplementedError
 
+    def tell_safely(self) -> None:
+        """Being built or taken down, its widgets come and go one by one: the next look has them all, or none is needed any more."""
+        with contextlib.suppress(NoMatches):
+            self.tell()
+
     def on_mount(self) -> None:
-        self.tell()
+        self.tell_safely()
 
     def on_resize(self) -> None:
         if self.query(Panel):
-            self.call_after_refresh(self.tell)
+            self.call_after_refresh(self.tell_safely)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input
 
 from bs4_console.core.state import PlanView, PodState
@@ -21,30 +22,36 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: Rows of the terminal from which each step's command stands below it; the plan behind the question shows them at any size.
+#: Rows of the terminal from which each step's command stands below it, where the plan behind the question shows them at any size.
 ROOMY = 36
+#: Rows of the question that are shown however small the terminal is.
+LEAST = 3
 
 
 class Confirmation(Question[bool]):
-    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. A subclass gives `asked`."""
+    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. `alone`: nothing behind it shows the commands, which
+    then stand in it at any size. A subclass gives `asked`."""
 
     DEFAULT_CSS = """
     Confirmation { align: center middle; background: $background 60%; }
     Confirmation > Vertical {
         width: 76; max-width: 96%; height: auto; max-height: 90%; border: round $error; padding: 0 1; background: $surface;
     }
+    Confirmation VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     Confirmation Input { height: 1; border: none; padding: 0 1; background: $panel; }
     Confirmation Input:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,n", "answer(False)", "No", show=False, id="confirm.no"),
         Binding("y", "answer(True)", "Yes", show=False, id="confirm.yes"),
+        Binding("pagedown", "page(1)", "Down", show=False, id="confirm.down"),
+        Binding("pageup", "page(-1)", "Up", show=False, id="confirm.up"),
     ]
     AUTO_FOCUS = "Input"
 
-    def __init__(self, wanted: str, *, typed: bool, yes: str = "run it") -> None:
+    def __init__(self, wanted: str, *, typed: bool, yes: str = "run it", alone: bool = False) -> None:
         super().__init__()
-        self.wanted, self.typed, self._yes = wanted, typed, yes
+        self.wanted, self.typed, self._yes, self._alone = wanted, typed, yes, alone
         self._complaint = ""
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
@@ -53,7 +60,8 @@ class Confirmation(Question[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Panel(id="question")
+            with VerticalScroll(can_focus=False):
+                yield Panel(id="question")
             if self.typed:
                 yield Input(id="name", compact=True)
             yield Panel(id="answer")
@@ -62,19 +70,31 @@ class Confirmation(Question[bool]):
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
-        self.query_one("#question", Panel).show(self._question(width))
+        # What is long is scrolled: the answer's line must never be pushed off the screen.
+        room = max(LEAST, int(self.app.size.height * 0.9) - 4 - self.typed)
+        lines = self._question(width)
+        if more := len(lines) > room:
+            lines = self._question(width - 1)
+        self.query_one(VerticalScroll).styles.max_height = room
+        self.query_one("#question", Panel).show(lines)
+        said: Line = [(self._complaint, "bad bold")] if self._complaint or not more else [("PgDn", "key"), (" the rest", "dim")]
         key, no = ("⏎", "esc") if self.typed else ("y", "n")
         answer: Line = [(key, "key"), (f" {self._yes}    ", "bold"), (no, "key"), (" leave everything as it is", "dim")]
-        self.query_one("#answer", Panel).show([[(self._complaint, "bad bold")], answer])
+        self.query_one("#answer", Panel).show([said, answer])
 
     def _question(self, width: int) -> list[Line]:
-        """With the commands where all of it fits: the answer's line must never be pushed off the screen."""
-        whole = self._asked(width, commands=self.app.size.height >= ROOMY)
-        return whole if len(whole) + 6 <= self.app.size.height * 0.9 else self._asked(width, commands=False)
+        """With the commands where all of it fits, or where nothing else shows them."""
+        whole = self._asked(width, commands=self._alone or self.app.size.height >= ROOMY)
+        return whole if self._alone or len(whole) + 6 <= self.app.size.height * 0.9 else self._asked(width, commands=False)
 
     def _asked(self, width: int, *, commands: bool) -> list[Line]:
         lines = self.asked(width, commands=commands)
         return [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")] if self.typed else lines
+
+    def action_page(self, way: int) -> None:
+        """From wherever the cursor is, the name's field too."""
+        scroll = self.query_one(VerticalScroll)
+        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
 
     def action_answer(self, yes: bool) -> None:
         if yes and self.typed:
@@ -94,9 +114,10 @@ class Confirmation(Question[bool]):
 class ConfirmScreen(Confirmation):
     """Before a plan is carried out: `y` (danger none or restart) or the run's name (everything else)."""
 
-    def __init__(self, plan: PlanView, pod: PodState) -> None:
-        super().__init__(plan.run or pod.name, typed=plans.must_type(plan.plan))
-        self.plan, self.pod = plan, pod
+    def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
+        """`beside`: what a person should know besides the steps, where no page behind the question shows the plan."""
+        super().__init__(plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None)
+        self.plan, self.pod, self._beside = plan, pod, beside or ()
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         does, role = plans.danger(self.plan.plan)
@@ -106,6 +127,8 @@ class ConfirmScreen(Confirmation):
             lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
             if command and commands:
                 lines += fold(f"$ {command}", width, "accent", 4)
+        for text in self._beside:
+            lines += fold(text, width, "dim", 2)
         lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
         left = plans.expiry(self.plan, self.pod, cast("ConsoleApp", self.app).clock)
         if left is not None:

@@ -145,7 +145,11 @@ class FleetScreen(TableScreen):
         if status.link_down(pod):
             if pod.lost is not None and pod.lost.word == "network-only":
                 return pod.lost.next_step, [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
-            return pod.link.next_step or "It is tried again by itself.", [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
+            # What to do alone says nothing of what it is about.
+            known = f"{pod.link.detail} {pod.link.next_step}".strip() if pod.link.state == "error" else pod.link.next_step
+            return known or "It is tried again by itself.", [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
+        if not pod.link.up and subject.run is None:
+            return "What runs here is not known yet.", []
         launch: Line = [(app.keys["launch"], "key @launch"), (" launch ", "@launch")]
         if subject.run is None and self._may_write(pod):
             return "No run is known here: start one.", launch

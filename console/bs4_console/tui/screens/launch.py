@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
@@ -12,7 +13,7 @@ from textual.widgets import Input
 
 from bs4_console.core import launch, launch_config
 from bs4_console.core.errors import ConsoleError
-from bs4_console.core.launch import AUTO, TRAINERS, Asked
+from bs4_console.core.launch import AUTO, HOMES, TRAINERS, Asked
 from bs4_console.core.preflight_check import Check
 from bs4_console.core.state import PlanView, PodState, RunState
 from bs4_console.tui.ink import Line, cut, fold, spread
@@ -29,13 +30,24 @@ if TYPE_CHECKING:
 FIELDS = {
     "config": "config on the pod",
     "run": "name of the run",
-    "trainer": "generation",
+    "trainer": "trainer",
     "cwd": "installed in",
     "output": "output directory",
     "resume": "from step",
+    "container": "in container",
     "overrides": "further arguments",
 }
 
+#: What is launched where neither the form nor the config tells whose it is.
+USUAL = TRAINERS[1]
+#: Field -> what stands in it while it is empty.
+UNSAID = {
+    "config": "a path below the trainer's directory, or absolute",
+    "trainer": f"as the config tells, else {USUAL}",
+    "cwd": "where that trainer usually is: " + " or ".join(f"~/{home}" for home in dict.fromkeys(HOMES.values())),
+    "container": "none: on the pod itself",
+    "overrides": "words for the trainer, quoted as in a shell",
+}
 
 #: Rows of the plan that are shown however small the terminal is.
 LEAST = 3
@@ -61,6 +73,9 @@ class LaunchScreen(Question[str]):
         Binding("escape", "back", "Back", show=False, id="launch.back"),
         Binding("y", "yes", "Yes", show=False, id="launch.yes"),
         Binding("n", "back", "No", show=False, id="launch.no"),
+        # With priority, as the app's own keys: else what a quick hand or a paste types behind it would land in the field before.
+        Binding("tab", "app.focus_next", "Next field", show=False, priority=True, id="launch.next"),
+        Binding("shift+tab", "app.focus_previous", "Field before", show=False, priority=True, id="launch.previous"),
         Binding("pagedown", "page(1)", "Down", show=False, id="launch.down"),
         Binding("pageup", "page(-1)", "Up", show=False, id="launch.up"),
     ]
@@ -84,7 +99,7 @@ class LaunchScreen(Question[str]):
                 for name in FIELDS:
                     with Horizontal(classes="field"):
                         yield Panel(id=f"label-{name}")
-                        yield Input(self._first[name], id=name, compact=True, select_on_focus=False)
+                        yield Input(self._first[name], UNSAID.get(name, ""), id=name, compact=True, select_on_focus=False)
             with VerticalScroll(id="shown"):
                 yield Panel(id="plan")
             yield Input(id="typed", compact=True)
@@ -104,13 +119,18 @@ class LaunchScreen(Question[str]):
         if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
             raise ValueError(f"Say the {missing[0]}.")
         if said["trainer"] not in ("", *TRAINERS):
-            raise ValueError(f"The generation is {' or '.join(TRAINERS)}.")
+            raise ValueError(f"The trainer is {' or '.join(TRAINERS)}; left empty, the one that the config tells.")
         whence = said["resume"] or AUTO
         if whence not in (AUTO, "fresh") and not whence.isdigit():
             raise ValueError("From which step: a number, auto (the newest complete one) or fresh.")
+        try:
+            overrides = tuple(shlex.split(said["overrides"]))
+        except ValueError as error:
+            raise ValueError(f"The further arguments cannot be taken apart: {error}. Quote them as in a shell.") from None
         return Asked(
             said["run"], said["trainer"], said["config"], said["cwd"], said["output"],
-            int(whence) if whence.isdigit() else AUTO, whence == "fresh", component="", overrides=tuple(said["overrides"].split()),
+            int(whence) if whence.isdigit() else AUTO, whence == "fresh", component="", overrides=overrides,
+            container=said["container"],
         )  # fmt: skip
 
     def tell(self) -> None:
@@ -231,7 +251,7 @@ class LaunchScreen(Question[str]):
         try:
             if (session := self.session) is None:
                 return
-            asked = await launch_config.resolved(session, asked)
+            asked = await launch_config.resolved(session, asked, otherwise=USUAL)
             if launch.under_way(self.pod, asked.run) is not None or launch.trains_already(self.pod, asked) is not None:
                 self._complaint = f"{asked.run} is started already; nothing is started twice. Its screen shows how far it is."
                 return
@@ -274,12 +294,13 @@ def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, st
     """What the form begins with: what was typed after the command, else the run under the cursor, else the newest run's places."""
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()
-    values = {"config": "", "run": "", "trainer": TRAINERS[1], "cwd": "prime-rl", "output": "outputs", "resume": AUTO, "overrides": ""}
+    values = dict.fromkeys(FIELDS, "") | {"output": "outputs", "resume": AUTO}
     if newest is not None and newest.view.trainer in TRAINERS:
         view = newest.view
         values |= {"trainer": view.trainer, "cwd": view.cwd or values["cwd"], "output": view.output_dir or values["output"]}
     if run is not None:
         values |= {"config": run.view.config, "run": run.name}
         attempt = run.view.attempt
-        values["overrides"] = " ".join(attempt.overrides) if attempt is not None else ""
+        if attempt is not None:
+            values |= {"overrides": shlex.join(attempt.overrides), "container": attempt.container}
     return values | dict(zip(("config", "run"), words, strict=False))

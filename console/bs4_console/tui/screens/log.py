@@ -107,9 +107,6 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     def do_incident(self, args: str) -> None:
         self.console_app.open_incident(self.subject(), args)
 
-    def do_copy(self, args: str) -> None:
-        self.console_app.copy(self.pane.view.visible_text(), "Copied the visible log lines.")
-
 
 class FileScreen(LogScreen):
     """Any file of the pod: what is its own is which stream that is, and that it belongs to no run."""

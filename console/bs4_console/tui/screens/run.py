@@ -270,6 +270,3 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.do_curves("")
         else:
             self.console_app.do_back("")
-
-    def do_copy(self, args: str) -> None:
-        self.console_app.copy(self.pane.view.visible_text(), "Copied the visible log lines.")

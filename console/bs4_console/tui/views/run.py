@@ -133,7 +133,8 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
     if old and run.components:
         line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
     if not run.components:
-        return [*line, (" none seen" if run.alive else " none: the run is not alive", "dim")]
+        begins = run.word in ("registered", "starting")
+        return [*line, (" none seen yet" if begins else " none seen" if run.alive else " none: the run is not alive", "dim")]
     return cut([*line, *_components(run.components, width, old=old)], width)
 
 

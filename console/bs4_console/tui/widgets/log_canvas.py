@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from bs4_console.core.log_filter import Lens
 from bs4_console.core.log_store import MARK, LogStore, Place
+from bs4_console.core.log_text import LINE_CELLS, size_of
 from bs4_console.tui.ink import Ink, Line, text_of
 from bs4_console.tui.remote import remote
 from bs4_console.tui.widgets import log_lines
@@ -63,6 +64,11 @@ class LogCanvas(Widget):
     def position(self) -> int:
         """Of the first line on the screen, among the visible ones."""
         return self._top
+
+    @property
+    def marks(self) -> log_lines.Marks:
+        """What is marked within lines now."""
+        return self._marks
 
     @property
     def on_screen(self) -> list[int]:
@@ -111,7 +117,12 @@ class LogCanvas(Widget):
         folded = self.lens.folded
         return [(n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0)) for n in numbers]
 
-    def _held(self, number: int) -> bool:
+    def to_copy(self) -> list[str]:
+        """The lines on the screen, however far they reach; a very long one is cut, and says so."""
+        return [text_of(self._line(number, 0))[GUTTER:] for number, *_ in self._shown]
+
+    def held(self, number: int) -> bool:
+        """Whether the store has this line, be it unfinished."""
         return self.store.first <= number < self.store.end + len(self.store.open_sources)
 
     # -- drawing
@@ -144,21 +155,32 @@ class LogCanvas(Widget):
     def _draw(self, number: int, width: int) -> Strip:
         line = self._line(number)
         text = text_of(line)
-        cells = len(text) if text.isascii() else cell_len(text)
+        narrow = text[GUTTER:].isascii()  # what may stand in the gutter takes one cell too
+        cells = len(text) if narrow else cell_len(text)
         if number == self.spot:
             # Under each word's own style, so that a match stays marked on the line pointed at.
             line = [*((part, f"cursor {role}") for part, role in line), (" " * max(0, width - cells), "cursor")]
-        strip = self._ink.strip(line, max(width, cells))
-        end = Strip([]) if cells - self._side <= width else self._ink.strip([("›", "dim")], 1)
+        more = "" if cells - self._side <= width else self._more(number)
         head = self._fixed_width()
-        body = strip.crop(head + self._side, head + self._side + width - head - end.cell_length)
-        return Strip.join([strip.crop(0, head), body, end]).adjust_cell_length(width)
+        left, right = head + self._side, self._side + width - len(more)
+        end = self._ink.strip([(more, "dim")], len(more))
+        if narrow:
+            line = log_lines.clip(line, 0, head) + log_lines.clip(line, left, right)
+            return Strip.join([self._ink.strip(line, width - len(more)), end])
+        strip = self._ink.strip(line, max(width, cells))
+        return Strip.join([strip.crop(0, head), strip.crop(left, right), end]).adjust_cell_length(width)
+
+    def _more(self, number: int) -> str:
+        """What stands at the end of a line that goes on beyond the edge; how long it is, where that is more than a few arrows away."""
+        size = size_of(self.store.line(number)[1])
+        return f" {size:,} bytes ›" if size > LINE_CELLS else "›"
 
     def _fixed_width(self) -> int:
         return GUTTER + log_lines.source_width(self.names())
 
-    def _line(self, number: int) -> Line:
-        if not self._held(number):
+    def _line(self, number: int, reach: int | None = None) -> Line:
+        """`reach`: as for log_lines.body; None: what the screen shows of it."""
+        if not self.held(number):
             return []
         source, raw = self.store.line(number)
         folded = self.lens.folded.get(number, 0)
@@ -168,6 +190,7 @@ class LogCanvas(Widget):
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:
             head = head + log_lines.source_span(self.names(), source)
-        # One screen beyond what is seen tells whether there is more; a line of any length is never decoded whole.
-        reach = self._side + 2 * self.size.width
+        if reach is None:
+            # One screen beyond what is seen tells whether there is more; a line of any length is never decoded whole.
+            reach = self._side + 2 * self.size.width
         return head + log_lines.body(source, raw, self._marks, folded, reach)

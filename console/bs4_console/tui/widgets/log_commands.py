@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from bs4_console.core.log_filter import AND
+from bs4_console.core.log_text import LINE_CELLS
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.words import count
 
@@ -104,6 +105,14 @@ class LogCommands:
     def do_expand(self, args: str) -> None:
         self.pane.open_entry()
 
+    def do_copy(self, args: str) -> None:
+        lines = self.pane.view.to_copy()
+        text, long = "\n".join(lines), sum(len(line) > LINE_CELLS for line in lines)
+        cut = f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies one whole" if long else ""
+        self._app.copy(text, f"Copied the {count(len(lines), 'line')} on the screen, {count(len(text), 'character')}{cut}.")
+
     def do_copy_entry(self, args: str) -> None:
-        text = self.pane.entry_text()
-        self._app.copy("\n".join(text), f"Copied the entry, {count(len(text), 'line')}.")
+        text, missing = self.pane.entry_text(), self.pane.entry_missing()
+        lacks = f", but {missing:,} bytes of it are only on the pod" if missing else ""
+        whole = "\n".join(text)
+        self._app.copy(whole, f"Copied the entry, {count(len(text), 'line')}, {count(len(whole), 'character')}{lacks}.")

@@ -10,8 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from bs4_console.core.log_text import clean, plain
-from bs4_console.tui.ink import Line, fold, spread
+from bs4_console.tui.ink import Line, fold, spread, text_of
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.widgets.log_lines import Marks
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.words import count
 
@@ -26,7 +27,8 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class LogDetail(Question[None]):
-    """`lines` are the entry as text. `fetch` is given for a line that is longer than what is held: `n` and `p` page through it."""
+    """`lines` are the entry as text. `fetch` is given for a very long line of `size` bytes: `lines` is then its part from `begin` on, and
+    `n` and `p` page through it."""
 
     DEFAULT_CSS = """
     LogDetail { align: center middle; }
@@ -39,14 +41,18 @@ class LogDetail(Question[None]):
         Binding("y", "copy", "Copy", show=False, id="detail.copy"),
         Binding("n,right", "page(1)", "Next part", show=False, id="detail.next"),
         Binding("p,left", "page(-1)", "Previous part", show=False, id="detail.previous"),
+        Binding("g,home", "edge(0)", "First part", show=False, id="detail.first"),
+        Binding("G,end", "edge(1)", "Last part", show=False, id="detail.last"),
         Binding("j", "line(1)", "Down", show=False, id="detail.down"),
         Binding("k", "line(-1)", "Up", show=False, id="detail.up"),
     ]
 
-    def __init__(self, title: str, lines: Sequence[str], fetch: Fetch | None = None) -> None:
+    def __init__(
+        self, title: str, lines: Sequence[str], fetch: Fetch | None = None, *, begin: int = 0, size: int = 0, marks: Marks | None = None
+    ) -> None:
         super().__init__()
         self.title_text, self.lines, self._fetch = title, list(lines), fetch
-        self.begin = 0
+        self.begin, self._bytes, self._marked = begin, size, marks or Marks()
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -62,34 +68,57 @@ class LogDetail(Question[None]):
     def tell(self) -> None:
         # Before the first layout there is no width: about what it will be.
         width = max(20, (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1)
-        where = f"bytes {self.begin:,} to {self.begin + PAGE_BYTES:,}" if self._fetch else count(len(self.lines), "line")
+        where = self._where if self._fetch else count(len(self.lines), "line")
         self.query_one("#head", Panel).show([spread([(self.title_text, "head")], [(where, "dim")], width)])
         shown: list[Line] = []
         for line in self.lines:
             text = line.lstrip(" ")
-            shown += fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
+            folded = fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
+            shown += [self._marked.apply(text_of(row), "") for row in folded]
         self.query_one("#entry", Panel).show(shown)
-        keys: Line = [("esc", "key"), (" closes  ", ""), ("y", "key"), (" copies all of it", "")]
+        keys: Line = [("esc", "key"), (" closes  ", ""), ("y", "key"), (f" copies {'this part' if self._fetch else 'all of it'}", "")]
         if self._fetch:
-            keys += [("  n p", "key"), (" next and previous part of the line", "")]
+            keys += [("  n p", "key"), (" next and previous part of the line  ", ""), ("g G", "key"), (" first and last", "")]
         self.query_one("#keys", Panel).show([keys])
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
+    @property
+    def _where(self) -> str:
+        return f"bytes {self.begin:,} to {min(self.begin + PAGE_BYTES, self._bytes):,} of {self._bytes:,}"
+
     def action_copy(self) -> None:
-        cast("ConsoleApp", self.app).copy("\n".join(self.lines), "Copied the entry.")
+        text = "\n".join(self.lines)
+        what = f"{self._where} of the line" if self._fetch else f"the entry, {count(len(self.lines), 'line')}"
+        cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
-        if self._fetch is not None:
-            cast("ConsoleApp", self.app).spawn("part of a line", self._turn(self._fetch, max(0, self.begin + by * PAGE_BYTES)))
+        self._to(max(0, self.begin + by * PAGE_BYTES))
+
+    def action_edge(self, last: int) -> None:
+        if self._fetch is None:
+            scroll = self.query_one(VerticalScroll)
+            scroll.scroll_end(animate=False) if last else scroll.scroll_home(animate=False)
+        else:
+            self._to(max(0, self._bytes - PAGE_BYTES) if last else 0)
+
+    def _to(self, offset: int) -> None:
+        # Behind the line's end lies the next line.
+        if self._fetch is not None and offset < self._bytes:
+            cast("ConsoleApp", self.app).spawn("part of a line", self._turn(self._fetch, offset))
 
     async def _turn(self, fetch: Fetch, offset: int) -> None:
         data = await fetch(offset)
         if data or not offset:
-            self.begin = offset
-            self.lines = [plain(clean(data), PAGE_BYTES)]
+            self.begin, self.lines = offset, [part(data)]
+            self.query_one(VerticalScroll).scroll_home(animate=False)
             self.tell()
+
+
+def part(data: bytes) -> str:
+    """Of a long line, as text. It may be cut inside of a character."""
+    return plain(clean(data), PAGE_BYTES)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.worker import Worker
 
 from bs4_console.core.log_feed import LogFeed
+from bs4_console.core.log_filter import LogFilter
 from bs4_console.core.log_search import LogSearch, beside, edges_of
+from bs4_console.core.log_store import Place
 from bs4_console.tui.widgets.log_window import LogWindow
 
 
@@ -53,12 +57,20 @@ class LogFinding(LogWindow):
 
     def _find_further(self, direction: int, *, turn: bool = False) -> None:
         """Beyond what is held: the pod looks. `turn`: where there is nothing, look the other way."""
-        feed = self._feed
-        if feed is None or (direction < 0 and feed.at_start) or (direction > 0 and feed.live and not feed.unread):
+        feed, cut = self._feed, self._cut_lines(direction)
+        whole = feed is not None and (feed.at_start if direction < 0 else feed.live and not feed.unread)
+        if feed is None or (whole and not cut):
             self._nothing(direction, turn=turn)
             return
         self._busy = "searching…"
-        self._app.spawn(f"find in {self.run}", self._seek(feed, direction, turn=turn), self._failed)
+        self._app.spawn(f"find in {self.run}", self._seek(feed, direction, cut, turn=turn, further=not whole), self._failed)
+
+    def _cut_lines(self, direction: int) -> list[int]:
+        """The held lines in this direction that have a part which only the pod can search, the nearest first."""
+        view = self.view
+        here = view.lens.number(at) if 0 <= (at := view.from_here(direction)) < len(view.lens) else None
+        cut = [n for n in self._store.cut_lines() if view.seen(n) and (here is None or (n - here) * direction > 0)]
+        return cut if direction > 0 else cut[::-1]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
         text, where = self.view.find_text, "above" if direction < 0 else "below"
@@ -72,8 +84,28 @@ class LogFinding(LogWindow):
         if self.search is None:
             self._count_again()
 
-    async def _seek(self, feed: LogFeed, direction: int, *, turn: bool) -> None:
+    async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
+        """Bytes of the line at `place` before the first match of `text`, as the pod finds it; None where there is none."""
+        source, generation, begin = place
+        stream, cursor = feed.streams[source], f"{generation}:{begin}"
+        arguments = LogSearch(feed.pages, [stream], text, LogFilter()).arguments
+        hits = (await feed.pages.ask(stream, "search", cursor=cursor, limit=1, **arguments))["hits"]
+        return int(hits[0].get("at", 0)) if hits and hits[0]["cursor"] == cursor else None
+
+    async def _seek(self, feed: LogFeed, direction: int, cut: Sequence[int], *, turn: bool, further: bool) -> None:
         text = self.view.find_text
+        for number in cut:
+            place = self._store.place(number) if self.view.held(number) else None
+            if place is not None and await self.match_in(feed, place, text) is not None:
+                self._busy, self._spot = "", place
+                self.pulse()
+                if self.search is None:
+                    self._count_again()
+                return
+        if not further:
+            self._busy = ""
+            self._nothing(direction, turn=turn)
+            return
         edges, clocks = edges_of(self._store, len(feed.streams), direction)
         match = await LogSearch(feed.pages, feed.streams, text, self.view.wanted).nearest(edges, clocks, direction)
         self._busy = ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_console.core.log_filter import REACH, compile_pattern
+from bs4_console.core.log_filter import compile_pattern, find_reach
 from bs4_console.core.log_store import MARK
 from bs4_console.core.log_text import DEBUG, ERROR, SUCCESS, WARNING, present
 from bs4_console.tui.ink import Line
@@ -47,7 +47,8 @@ class Marks:
     def apply(self, text: str, role: str) -> Line:
         spans: list[tuple[int, int, str]] = []
         for pattern, marked in [*([(self.find, self.role)] if self.find else []), *((word, "mark bold") for word in self.words)]:
-            spans += [(m.start(), m.end(), marked) for m in pattern.finditer(text[:REACH]) if m.end() > m.start()]
+            looked = text[: find_reach(pattern.pattern)]
+            spans += [(m.start(), m.end(), marked) for m in pattern.finditer(looked) if m.end() > m.start()]
         line: Line = []
         at = 0
         for begin, end, marked in sorted(spans):
@@ -75,8 +76,20 @@ def source_span(names: Sequence[str], source: int) -> Line:
     return [(f"{name[: width - 1]:<{width}}", "dim")]
 
 
+def clip(line: Line, begin: int, end: int) -> Line:
+    """Its characters from `begin` to `end`. For a line in which each takes one cell, cutting its strip is the same and takes 80 ms far
+    inside of a megabyte."""
+    parts: Line = []
+    at = 0
+    for text, role in line:
+        if at < end and at + len(text) > begin:
+            parts.append((text[max(0, begin - at) : end - at], role))
+        at += len(text)
+    return parts
+
+
 def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
-    """A line without its gutter and source; at most its first `reach` characters."""
+    """A line without its gutter and source; at most its first `reach` characters (0: as many as a very long line may have anywhere)."""
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
     shown = present(raw, reach)

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 
 from bs4_console.core.errors import ConsoleError
 from bs4_console.core.log_detail import entry, spell_out
+from bs4_console.core.log_feed import LogFeed
 from bs4_console.core.log_jump import parse, resolve
 from bs4_console.core.log_moment import written_at
-from bs4_console.core.log_text import clock_of, plain
+from bs4_console.core.log_store import LINE_BYTES, Place
+from bs4_console.core.log_text import clock_of, plain, size_of
 from bs4_console.tui.ink import Line
-from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail
+from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail, part
 from bs4_console.tui.widgets.log_finding import LogFinding
 from bs4_console.tui.widgets.log_title import title
 from bs4_console.tui.widgets.panel import Panel
 
 #: A line longer than this is not shown whole by the detail; its parts are read from the pod.
 LONG_BYTES = 32 * 1024
+#: So much of it is shown before a match.
+LEAD_BYTES = 400
 
 
 class LogPane(LogFinding):
@@ -105,23 +109,40 @@ class LogPane(LogFinding):
         if number is None:
             return
         source, line = self._store.line(number)
-        place = self._store.place(number)
+        place, size = self._store.place(number), size_of(line)
         names = self._names()
         title = f"{names[source] if source < len(names) else self.source or ''} line".strip()
-        if len(line) > LONG_BYTES and place is not None and self._feed is not None:
-            feed, (_, generation, begin) = self._feed, place
-
-            async def fetch(offset: int) -> bytes:
-                chunk = await feed.pages.read(feed.streams[source], f"{generation}:{begin + offset}", PAGE_BYTES, 0.0)
-                data: bytes = chunk.data
-                return data.split(b"\n")[0]
-
-            self._app.push_screen(LogDetail(title, [plain(line, PAGE_BYTES)], fetch))
+        if (len(line) > LONG_BYTES or size > len(line)) and place is not None and self._feed is not None:
+            self._app.spawn(f"line of {self.run}", self._open_parts(self._feed, title, place, size), self._failed)
         else:
-            self._app.push_screen(LogDetail(title, self.entry_text()))
+            self._app.push_screen(LogDetail(title, self.entry_text(LONG_BYTES), marks=self.view.marks))
 
-    def entry_text(self) -> list[str]:
+    async def _open_parts(self, feed: LogFeed, title: str, place: Place, size: int) -> None:
+        """A line too long to be shown at once, from a little before the first match of what is looked for in it."""
+        source, generation, begin = place
+
+        async def fetch(offset: int) -> bytes:
+            chunk = await feed.pages.read(feed.streams[source], f"{generation}:{begin + offset}", PAGE_BYTES, 0.0)
+            data: bytes = chunk.data
+            return data.split(b"\n")[0]
+
+        text = self.view.find_text or next((term.text for term in self.view.wanted.terms if not term.out), "")
+        match = await self.match_in(feed, place, text) if text else None
+        at = max(0, (match or 0) - LEAD_BYTES)
+        self._app.push_screen(LogDetail(title, [part(await fetch(at))], fetch, begin=at, size=size, marks=self.view.marks))
+
+    def _entry(self) -> list[bytes]:
         number = self.view.current
-        if number is None:
-            return []
-        return [plain(text.encode("utf-8", "replace"), LONG_BYTES) for text in spell_out(entry(self._store, number))]
+        return [] if number is None else entry(self._store, number)
+
+    def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
+        """The current line's entry, each of its lines up to `limit` characters; a longer one says how long it is."""
+        shown = spell_out(self._entry())
+        return [
+            plain(text.encode("utf-8", "replace"), limit) + (f" … {len(text):,} characters in all" if len(text) > limit else "")
+            for text in shown
+        ]
+
+    def entry_missing(self) -> int:
+        """Bytes of the current line's entry that are not held."""
+        return sum(max(0, size_of(line) - len(line)) for line in self._entry())

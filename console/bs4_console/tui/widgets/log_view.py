@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
 from textual.message import Message
 
-from bs4_console.core.log_filter import REACH, Lens, LogFilter, compile_pattern
+from bs4_console.core.log_filter import Lens, LogFilter, compile_pattern, find_reach
 from bs4_console.core.log_store import LogStore
 from bs4_console.core.log_text import present
 from bs4_console.tui.ink import Line
@@ -70,10 +70,11 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def current(self) -> int | None:
-        """The line that a command is about: the one pointed at, else the last on the screen."""
-        if self.spot is not None and self.store.first <= self.spot < self.store.end:
+        """The line that a command is about: the one pointed at, else the last on the screen. It may be unfinished: in a hang that is the
+        one to expand and to copy."""
+        if self.spot is not None and self.held(self.spot):
             return self.spot
-        held = [number for number, *_ in self._shown if number < self.store.end]
+        held = [number for number, *_ in self._shown if self.held(number)]
         return held[-1] if held else None
 
     @property
@@ -128,7 +129,7 @@ class LogView(LogCanvas, can_focus=True):
         if self._find is None:
             return False
         self._settle()
-        return self._point_at_match(self.lens.find(self._find, self._from(direction), direction))
+        return self._point_at_match(self.lens.find(self._find, self.from_here(direction), direction))
 
     def find_back(self) -> bool:
         """Point at the newest match at or above the last line on the screen."""
@@ -145,18 +146,25 @@ class LogView(LogCanvas, can_focus=True):
         self.show_match()
         return True
 
-    def show_match(self) -> None:
-        """Sideways, where the match in the line pointed at is beyond the edge."""
-        if not self.find_text or self._marks.find is None or self.spot is None or not self._held(self.spot):
-            return
-        text = present(self.store.line(self.spot)[1], REACH).text
+    def show_match(self) -> bool:
+        """Sideways, where the match in the line pointed at is beyond the edge. False where one is looked for and is not in what is held."""
+        if not self.find_text or self._marks.find is None or self.spot is None or not self.held(self.spot):
+            return True
+        line = self.store.line(self.spot)[1]
+        text = present(line, find_reach(self._marks.find.pattern) or len(line) or 1).text
         found = self._marks.find.search(text)
         if found is None:
-            return
+            return False
         begin, end = cell_len(text[: found.start()]), cell_len(text[: found.end()])
         width = self.size.width - self._fixed_width() - 1
         if not self._side <= begin <= end <= self._side + width:
             self._to_column(0 if end <= width else begin - width // 3)
+        return True
+
+    def seen(self, number: int) -> bool:
+        """Whether the filter shows this line."""
+        position = self.lens.position(number)
+        return position < len(self.lens) and self.lens.number(position) == number
 
     def toggle_follow(self) -> None:
         if self.following:
@@ -272,7 +280,7 @@ class LogView(LogCanvas, can_focus=True):
         self.action_side(1)
 
     def on_click(self, event: Click) -> None:
-        if event.y < len(self._shown) and self._shown[event.y][0] < self.store.end:
+        if event.y < len(self._shown) and self.held(self._shown[event.y][0]):
             event.stop()
             self.point_at(self._shown[event.y][0])
 
@@ -286,7 +294,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def _to_column(self, column: int) -> None:
         """Not beyond the longest line on the screen: there is nothing there."""
-        longest = max((len(self.store.line(number)[1]) for number in self.on_screen if self._held(number)), default=0)
+        longest = max((len(self.store.line(number)[1]) for number in self.on_screen if self.held(number)), default=0)
         self._side = min(max(0, column), max(0, longest - SIDE_STEP))
         self.forget()
         self.post_message(self.Told())
@@ -298,7 +306,7 @@ class LogView(LogCanvas, can_focus=True):
             return bottom
         return min(max(self.lens.position(self.spot), self._top), bottom)
 
-    def _from(self, direction: int) -> int:
+    def from_here(self, direction: int) -> int:
         """Where the next match is looked for from."""
         if self.spot is not None:
             return self.lens.position(self.spot)

@@ -13,6 +13,7 @@ from textual.worker import Worker
 from bs4_console.core.log_feed import LogFeed
 from bs4_console.core.log_jump import near
 from bs4_console.core.log_store import LogStore, Place, Repeats
+from bs4_console.core.log_text import size_of
 from bs4_console.tui.views.run import short, sources
 from bs4_console.tui.widgets.log_view import LogView
 from bs4_console.tui.widgets.panel import Panel
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Lines read ahead of what is looked at while it is not the end: more stay on the pod until somebody goes there.
 AHEAD_LINES = 20_000
+FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; {} opens it there."
 
 
 class LogWindow(Vertical):
@@ -83,7 +85,8 @@ class LogWindow(Vertical):
         if self._spot is not None and (number := self._store.number_at(self._spot)) is not None:
             self._spot = None
             view.point_at(number)
-            view.show_match()
+            if not view.show_match() and size_of(line := self._store.line(number)[1]) > len(line):
+                self._app.say(FAR_INSIDE.format(self._app.keys["expand"]))
         if feed is not None and feed.loaded and self._lacks_older(view):
             self._fetch_older(feed)
 

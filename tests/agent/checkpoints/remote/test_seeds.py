@@ -138,8 +138,8 @@ def test_1_5_the_end_of_the_agent_starts_no_last_upload(bench: Bench) -> None:
         assert process.stdin is not None
         process.stdin.close()
         began = time.monotonic()
-        assert process.wait(10) == 2
-        assert time.monotonic() - began < 5
+        assert process.wait(60) == 2
+        assert time.monotonic() - began < 50, "a last upload, of one byte a second, would take longer"
 
 
 def test_1_5_the_pointer_has_what_a_restore_needs(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bs4_console.core.configs.findings import Finding
+from bs4_console.core.configs.fix import fix
 from bs4_console.core.configs.lint import lint
 from bs4_console.core.errors import UsageError
 from tests.console.core.configs.bases import BASES
@@ -101,6 +102,34 @@ def test_edits_stay_in_the_file(tmp_path: Path) -> None:
     assert [edit.path for edit in item.edits] == [("sampling", "top_p")]
     found = linted(tmp_path, OLD, "trainer", '[model]\nseq_len = 2048\n[lora]\nname = "x"\nlora_name = "y"\n')
     assert all(not edit.to or edit.to[0] != "orchestrator" for item in found for edit in item.edits)
+
+
+@pytest.mark.parametrize(
+    ("component", "text", "after"),
+    [
+        (
+            "orchestrator",
+            ORCHESTRATOR[OLD].replace("max_tokens = 1024", "max_tokens = 1024 # long\ntop_p = 0.9"),
+            "max_tokens = 1024 # long\n",
+        ),
+        (
+            "trainer",
+            "# mine\n[model]\nseq_len = 2048\n[model.experimental.lora]\nrank = 8\n[optim]\nlr = 1e-5\n",
+            "[model.lora]\nrank = 8\n",
+        ),
+        ("inference", "[model]\nenforce_eager = true\nmax_num_seqs = 5\n", "[model]\nenforce_eager = true\n"),
+    ],
+)
+def test_a_part_is_fixed_by_its_own_schema(tmp_path: Path, component: str, text: str, after: str) -> None:
+    """As a config of the whole it would be refused from its first line on, and what is wrong with it would stay."""
+    file = tmp_path / f"{component}.toml"
+    file.write_text(text)
+    fixed = fix(file, OLD, component=component)
+    assert after in fixed.after
+    assert [item.id for item in fixed.left if item.level == "error"] == []
+    assert fixed.made
+    assert fixed.after.startswith(text[:6])
+    assert [item.id for item in fix(file, OLD).left if item.level == "error"] != []
 
 
 @pytest.mark.parametrize("trainer", [OLD, NEW])

@@ -10,6 +10,11 @@ import tempfile
 import threading
 from pathlib import Path
 
+#: The first worker's named actor; the prefix is random in the real one.
+REGISTER_CENTER = "7Gh2WorkerDict_register_center"
+#: Under which name a process is told where its Ray keeps its files.
+_SESSION = "BS4_MINIATURE_RAY_SESSION"
+
 
 def session(driver: int) -> Path:
     """Where this Ray keeps its logs."""
@@ -29,9 +34,44 @@ def start(role: str, *words: str, logs: Path, sockets: tuple[socket.socket, ...]
             stderr=output,
             pass_fds=tuple(s.fileno() for s in sockets),
             process_group=0,
+            env={**os.environ, _SESSION: str(logs.parent)},
         )
     (logs / f"{name}.pid").write_text(str(process.pid))
     return process
+
+
+def own_session() -> Path:
+    """The session of the process that asks, one that `start` has started."""
+    return Path(os.environ[_SESSION])
+
+
+def registers() -> bool:
+    """Whether worker groups are those of 0.5 and of forks of it: the first worker registers itself, and the runner waits for that."""
+    return bool(os.environ.get("BS4_MINIATURE_REGISTER_CENTER"))
+
+
+def make_named(name: str) -> None:
+    """A named actor, which everybody in the session can find from now on."""
+    (own_session() / "named").mkdir(exist_ok=True)
+    (own_session() / "named" / name).touch()
+
+
+def named() -> list[str]:
+    """Ray's list_named_actors."""
+    return sorted(path.name for path in (own_session() / "named").glob("*"))
+
+
+def note_death(logs: Path, role: str, cause: str) -> None:
+    """Why Ray itself ends an actor, noted before it does: whoever waits for that actor is told."""
+    (logs / f"{role}.death").write_text(cause)
+
+
+def cause_of_death(role: str) -> str | None:
+    """What `note_death` noted; None for an actor that Ray did not end."""
+    try:
+        return (own_session() / "logs" / f"{role}.death").read_text()
+    except FileNotFoundError:
+        return None
 
 
 def end_with_parent() -> None:

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     except settings.Refused as error:
         sys.stderr.write(f"{error}\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n")
         return 1
-    _write_overrides(Path(config["hydra.run.dir"]), arguments)
+    write_overrides(Path(config["hydra.run.dir"]), arguments)
     print("ray init kwargs: {'num_cpus': None, 'runtime_env': {}}", flush=True)
     logs = actors.session(os.getpid())
     shown = _LogMonitor(logs)
@@ -73,7 +73,7 @@ def _wait(raylet: subprocess.Popen[bytes], shown: _LogMonitor) -> int:
     return 1
 
 
-def _write_overrides(run: Path, words: Sequence[str]) -> None:
+def write_overrides(run: Path, words: Sequence[str]) -> None:
     """Hydra's record of the launch; the next start with this directory overwrites it."""
     (run / ".hydra").mkdir(parents=True, exist_ok=True)
     lines = [f"- {word}" if re.fullmatch(r"[\w.=/+-]+", word) else "- '{}'".format(word.replace("'", "''")) for word in words]

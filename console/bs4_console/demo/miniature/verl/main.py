@@ -18,7 +18,7 @@ def run(role: str) -> None:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except KeyboardInterrupt:
         code = 130
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError, RuntimeError, AttributeError):
         sys.excepthook(*sys.exc_info())
     finally:
         gpu.forget_own_entries()

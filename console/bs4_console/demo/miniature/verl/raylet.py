@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import processes
-from . import actors
+from . import actors, memory
 
 #: As Ray's file system monitor: from this share on nothing is spilled any more, told every ten seconds.
 _FULL, _TOLD_EVERY_S = 0.95, 10.0
@@ -33,10 +33,12 @@ def main(arguments: Sequence[str]) -> int:
         for end in pair:
             end.close()
     told: set[int] = set()
-    disk = _Disk(logs.parent)
+    disk, node = _Disk(logs.parent), memory.Monitor()
     while runner.poll() is None:
         if _driver_gone(0.1):
             return _end([runner, *workers])
+        if (full := node.look()) is not None:
+            told |= _relieve(workers, logs, *full)
         for worker in [w for w in workers if w.poll() is not None and w.pid not in told]:
             told.add(worker.pid)
             sys.stderr.write(f"{_LEFT}\n")
@@ -46,6 +48,17 @@ def main(arguments: Sequence[str]) -> int:
     while not _driver_gone(0.1):
         time.sleep(0.05)
     return _end(workers)
+
+
+def _relieve(workers: Sequence[subprocess.Popen[bytes]], logs: Path, used: int, whole: int) -> set[int]:
+    """End the youngest worker, whose death is then no unexpected error of the system. Its pid, nobody's where none is left."""
+    for rank, worker in reversed(list(enumerate(workers))):
+        if worker.poll() is None:
+            actors.note_death(logs, f"worker-{rank}", memory.cause(worker.pid, "WorkerDict", used, whole))
+            worker.kill()
+            worker.wait()
+            return {worker.pid}
+    return set()
 
 
 class _Disk:

@@ -8,20 +8,30 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
-from .. import processes
+from .. import pace, processes
 from ..lines import Closed, Lines
 from . import actors, settings
 
 TRACKER = "latest_checkpointed_iteration.txt"
 
 
+#: How often the wait for the first worker is told, in the real program's seconds.
+_TOLD_EVERY = 30
+#: What torch says of the largest of no values.
+_OF_NOTHING = "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+
+
 class ActorDied(RuntimeError):
     """A worker is gone."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """Ray has ended a worker because the node's memory ran low."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +46,47 @@ def main(arguments: Sequence[str]) -> int:
     except ActorDied as died:
         sys.stderr.write(f"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n{died}\n")
         return 1
+    except OutOfMemoryError as died:
+        sys.stderr.write(f"ray.exceptions.OutOfMemoryError: {died}\n")
+        return 1
     return 0
+
+
+def _wait_for_register_center(seconds: int) -> None:
+    """As verl 0.4 and 0.5 (single_controller/ray/base.py): looks once a second. TimeoutError after that many, which are paced."""
+    began, told = time.monotonic(), -_TOLD_EVERY
+    while (elapsed := int((time.monotonic() - began) / pace.PACE)) < seconds:
+        if actors.REGISTER_CENTER in actors.named():
+            return
+        if elapsed - told >= _TOLD_EVERY:
+            told = elapsed - elapsed % _TOLD_EVERY
+            sys.stderr.write(
+                f"WARNING:root:Waiting for register center actor {actors.REGISTER_CENTER} to be ready. Elapsed time: {told} seconds out of "
+                f"{seconds} seconds.\n"
+            )
+        pace.nap(1)
+    raise TimeoutError(
+        f"Failed to get register_center_actor {actors.REGISTER_CENTER} in {actors.named()} for {seconds} seconds. Ensure that any "
+        "lingering Ray resources from previous runs are cleaned up (e.g., by restarting the Ray cluster), or adjust the waiting time by "
+        "modifying the config `trainer.ray_wait_register_center_timeout`."
+    )
+
+
+def compute_data_metrics(rollouts: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """metric_utils.py of 0.6: an answer without a token was aborted, and its score is not counted. RuntimeError when all were: torch has no
+    largest of nothing, and the check behind it, whose words are clearer, is never reached."""
+    lengths = rollouts["lengths"]
+    non_aborted_sequence_score = [score for score, length in zip(rollouts["rewards"], lengths, strict=True) if length]
+    if not non_aborted_sequence_score:
+        raise RuntimeError(_OF_NOTHING)
+    return {
+        "critic/score/mean": sum(non_aborted_sequence_score) / len(non_aborted_sequence_score),
+        "critic/score/max": max(non_aborted_sequence_score),
+        "response_length/mean": sum(lengths) / len(lengths),
+        "response_length/clip_ratio": 0.0,
+        "response/aborted_ratio": lengths.count(0) / len(lengths),
+        "prompt_length/mean": sum(rollouts["prompts"]) / len(rollouts["prompts"]),
+    }
 
 
 class _Trainer:
@@ -45,14 +95,18 @@ class _Trainer:
         self._root = Path(config["trainer.default_local_dir"])
         self._step = 0
         self._kept: list[Path] = []
-        self._file = _FileLogger(config)
+        self._file = FileLogger(config)
         epochs = int(config["trainer.total_epochs"]) * 100
         self._total = int(config["trainer.total_training_steps"] or epochs)
 
     def fit(self) -> None:
         print("Size of train dataloader: 100, Size of val dataloader: 1")
         print(f"Total training steps: {self._total}")
-        self._ask("init_model")
+        if actors.registers():
+            _wait_for_register_center(int(self._config["trainer.ray_wait_register_center_timeout"]))
+        model, actor = "actor_rollout_ref.model", "actor_rollout_ref.actor"
+        offloaded = bool(self._config[f"{actor}.fsdp_config.param_offload"])
+        self._ask("init_model", adapter=self._config[f"{model}.lora_adapter_path"], offloaded=offloaded)
         self._load_checkpoint()
         if self._config["trainer.val_before_train"]:
             self._log(self._step, {"val-core/reverse-text/acc/mean@1": self._validate()})
@@ -60,11 +114,12 @@ class _Trainer:
             self._step += 1
             self._train()
         # The real one hands this string to pprint, which shows it with its quotes.
-        print(pformat(f"Final validation metrics: {{'val-core/reverse-text/acc/mean@1': {self._rewards(4)[0]:.3f}}}"))
+        print(pformat(f"Final validation metrics: {{'val-core/reverse-text/acc/mean@1': {self._rollouts(4)['rewards'][0]:.3f}}}"))
 
     def _train(self) -> None:
         began = time.monotonic()
-        rewards = self._rewards(max(2, int(self._config["data.train_batch_size"]) // len(self._workers)))
+        rollouts = self._rollouts(max(2, int(self._config["data.train_batch_size"]) // len(self._workers)))
+        rewards = rollouts["rewards"]
         generated = time.monotonic()
         self._ask("actor_rollout_compute_log_prob")
         update = self._ask("actor_rollout_update_actor", rewards=rewards, rate=self._config["actor_rollout_ref.actor.optim.lr"])[0]
@@ -75,11 +130,7 @@ class _Trainer:
             "actor/lr": _Scalar(float(self._config["actor_rollout_ref.actor.optim.lr"])),
             "training/global_step": self._step,
             "training/epoch": 0,
-            "critic/score/mean": sum(rewards) / len(rewards),
-            "critic/score/max": max(rewards),
-            "response_length/mean": 8.0,
-            "response_length/clip_ratio": 0.0,
-            "prompt_length/mean": 12.0,
+            **compute_data_metrics(rollouts),
             "perf/throughput": 20.0 * len(rewards),
             "timing_s/gen": generated - began,
         }
@@ -96,11 +147,23 @@ class _Trainer:
         done = 100 * self._step // self._total
         sys.stderr.write(f"\rTraining Progress: {done:3d}%|{'█' * (done // 10):<10}| {self._step}/{self._total} [00:01<00:09,  1.00s/it]\n")
 
-    def _rewards(self, count: int) -> list[float]:
-        return [reward for answer in self._ask("actor_rollout_generate_sequences", count=count) for reward in answer["rewards"]]
+    def _rollouts(self, count: int) -> dict[str, list[Any]]:
+        """`count` of each worker: rewards, and the tokens of answers and prompts."""
+        longest = int(self._config["data.max_response_length"])
+        whole = self._config["actor_rollout_ref.rollout.max_model_len"] or int(self._config["data.max_prompt_length"]) + longest
+        several = self._config["actor_rollout_ref.rollout.name"] == "sglang" and self._config["actor_rollout_ref.rollout.multi_turn.enable"]
+        answers = self._ask(
+            "actor_rollout_generate_sequences",
+            count=count,
+            response_length=longest,
+            model_length=int(whole),
+            multi_turn=bool(several),
+            utilization=float(self._config["actor_rollout_ref.rollout.gpu_memory_utilization"]),
+        )
+        return {key: [value for answer in answers for value in answer[key]] for key in ("rewards", "lengths", "prompts")}
 
     def _validate(self) -> float:
-        rewards = self._rewards(4)
+        rewards: list[float] = self._rollouts(4)["rewards"]
         return sum(rewards) / len(rewards)
 
     def _ask(self, method: str, **arguments: Any) -> list[dict[str, Any]]:
@@ -110,6 +173,9 @@ class _Trainer:
                 worker.send({"method": method, **arguments})
             answers = [worker.receive() for worker in self._workers]
         except (Closed, OSError):
+            causes = (actors.cause_of_death(f"worker-{rank}") for rank in range(len(self._workers)))
+            if (cause := next((cause for cause in causes if cause is not None), None)) is not None:
+                raise OutOfMemoryError(cause) from None
             raise ActorDied("\tclass_name: create_colocated_worker_cls.<locals>.WorkerDict\nWorker exit type: SYSTEM_ERROR") from None
         for answer in answers:
             if "error" in answer:
@@ -145,9 +211,11 @@ class _Trainer:
             folder = None
         if mode == "resume_path":
             folder = Path(self._config["trainer.resume_from_path"])
-        if folder is None:
+        if folder is None and mode == "auto":
             print("Training from scratch")
             return
+        if folder is None:
+            raise AttributeError("'NoneType' object has no attribute 'split'")  # of a path that no mode has set
         print(f"Load from checkpoint folder: {folder}")
         self._step = int(folder.name.rpartition("_")[2])
         print(f"Setting global step to {self._step}")
@@ -167,7 +235,7 @@ class _Scalar(float):
         return f"np.float64({float(self)!r})"
 
 
-class _FileLogger:
+class FileLogger:
     """`{"step": N, "data": {...}}`: the file is emptied at every start, and what is no number is null."""
 
     def __init__(self, config: dict[str, Any]) -> None:

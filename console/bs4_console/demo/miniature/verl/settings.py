@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 DEFAULTS: dict[str, Any] = {
@@ -20,10 +20,38 @@ DEFAULTS: dict[str, Any] = {
     "trainer.resume_mode": "auto",
     "trainer.resume_from_path": None,
     "trainer.max_actor_ckpt_to_keep": None,
+    "trainer.ray_wait_register_center_timeout": 300,
     "data.train_batch_size": 1024,
+    "data.max_prompt_length": 512,
+    "data.max_response_length": 512,
     "actor_rollout_ref.actor.optim.lr": 1e-6,
+    "actor_rollout_ref.actor.fsdp_config.param_offload": False,
+    "actor_rollout_ref.model.lora_adapter_path": None,
+    "actor_rollout_ref.rollout.gpu_memory_utilization": 0.5,
+    "actor_rollout_ref.rollout.name": "vllm",
+    "actor_rollout_ref.rollout.max_model_len": None,
+    "actor_rollout_ref.rollout.multi_turn.enable": False,
     "hydra.run.dir": "outputs",
 }
+#: sft_trainer.yaml's, of 0.6.
+SFT_DEFAULTS: dict[str, Any] = {
+    "trainer.project_name": "gsm8k-sft",
+    "trainer.experiment_name": "test",
+    "trainer.default_local_dir": "checkpoints/${trainer.project_name}/${trainer.experiment_name}",
+    "trainer.logger": ["console", "wandb"],
+    "trainer.n_gpus_per_node": 8,
+    "trainer.total_training_steps": None,
+    "trainer.total_epochs": 4,
+    "trainer.save_freq": -1,
+    "trainer.test_freq": -1,
+    "trainer.resume_mode": "auto",
+    "trainer.resume_from_path": None,
+    "trainer.max_ckpt_to_keep": None,
+    "data.train_batch_size": 256,
+    "optim.lr": 1e-5,
+    "hydra.run.dir": "outputs",
+}
+SFT_OPEN = ("data.", "model.", "optim.", "trainer.", "ulysses_sequence_parallel_size", "use_remove_padding")
 #: Tables that any key may be set in: the miniature has no schema for them.
 _OPEN = ("actor_rollout_ref.", "algorithm.", "critic.", "data.", "reward_model.", "custom_reward_function.", "ray_kwargs.", "trainer.")
 
@@ -32,15 +60,15 @@ class Refused(ValueError):
     """What Hydra says of a word that it cannot apply."""
 
 
-def parse(words: Sequence[str]) -> dict[str, Any]:
+def parse(words: Sequence[str], defaults: Mapping[str, Any] = DEFAULTS, tables: tuple[str, ...] = _OPEN) -> dict[str, Any]:
     """The settings; Refused for a key outside the tables that is not added with a plus."""
-    found = dict(DEFAULTS)
+    found = dict(defaults)
     for word in words:
         key, equals, value = word.partition("=")
         name = key.lstrip("+~")
         if not equals:
             raise Refused(f"no viable alternative at input '{word}'")
-        if not key.startswith("+") and name not in DEFAULTS and not name.startswith(_OPEN) and not name.startswith("hydra."):
+        if not key.startswith("+") and name not in defaults and not name.startswith(tables) and not name.startswith("hydra."):
             raise Refused(
                 f"Could not override '{name}'.\nTo append to your config use +{word}\nKey '{name.split('.')[-1]}' is not in struct"
             )

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import socket
+import sys
 import time
 import zipfile
 from collections.abc import Sequence
@@ -18,6 +19,10 @@ from ..lines import Closed, Lines
 from . import actors, tensors
 
 _IDLE = "ray::WorkerDict"
+#: Moving the weights to the GPU and back at every update, in steps.
+_MOVED = 0.5
+#: The share of a GPU that is the model itself, which the engine's share counts in.
+_WEIGHTS = 0.12
 #: What each call takes, in steps.
 _SHARE = {"actor_rollout_generate_sequences": 0.5, "actor_rollout_compute_log_prob": 0.1, "actor_rollout_update_actor": 0.4}
 
@@ -28,7 +33,10 @@ def main(arguments: Sequence[str]) -> int:
     calls = Lines(socket.socket(fileno=int(arguments[2])))
     actors.end_with_parent()
     processes.set_title(_IDLE)
-    worker = _Worker(rank, world)
+    if rank == 0 and actors.registers():
+        time.sleep(pace.ENGINE_SECONDS)  # what it imports before it can register
+        actors.make_named(actors.REGISTER_CENTER)
+    worker = Worker(rank, world)
     while True:
         try:
             call = calls.receive()
@@ -40,12 +48,13 @@ def main(arguments: Sequence[str]) -> int:
         calls.send(answer)
 
 
-class _Worker:
+class Worker:
     def __init__(self, rank: int, world: int) -> None:
         self._rank, self._world = rank, world
-        self._skill = policy.BASE_SKILL
+        self.skill = policy.BASE_SKILL
         self._rng = random.Random(42 + rank)
         self._memory: gpu.Memory | None = None
+        self._offloaded = False
 
     def call(self, call: dict[str, Any]) -> dict[str, Any]:
         method = call["method"]
@@ -60,6 +69,9 @@ class _Worker:
         return handler(call)
 
     def _init(self, call: dict[str, Any]) -> dict[str, Any]:
+        self._offloaded = bool(call.get("offloaded"))
+        if (adapter := call.get("adapter")) is not None and not Path(adapter, "adapter_config.json").exists():
+            return {"error": f"ValueError: Can't find 'adapter_config.json' at '{adapter}'"}  # peft, PeftConfig._get_peft_type
         device = gpu.visible()[self._rank]
         total = gpu.memory(device)[1]
         try:
@@ -69,19 +81,35 @@ class _Worker:
         return {}
 
     def _generate(self, call: dict[str, Any]) -> dict[str, Any]:
+        """The engine wakes up for it: what it gave back while the actor worked it takes again."""
+        device = gpu.visible()[self._rank]
+        try:
+            engine = gpu.Memory(device, int(max(0.0, call["utilization"] - _WEIGHTS) * gpu.memory(device)[1]))
+        except gpu.OutOfMemoryError:
+            sys.stderr.write("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62\n")
+            return {"error": "RuntimeError: CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62"}
+        try:
+            return self._answer(call)
+        finally:
+            engine.release()
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         prompts = [f"Reverse {''.join(self._rng.choices('abcdefghij', k=8))}" for _ in range(int(call["count"]))]
-        answers = [policy.generate(prompt, self._skill, 0, 8, self._rng) for prompt in prompts]
-        return {"rewards": [policy.score(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]}
+        answers = [policy.generate(prompt, self.skill, 0, min(8, _room(prompt, call)), self._rng) for prompt in prompts]
+        rewards = [policy.score(prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
+        return {"rewards": rewards, "lengths": [len(answer) for answer in answers], "prompts": [_tokens(prompt) for prompt in prompts]}
 
     def _update(self, call: dict[str, Any]) -> dict[str, Any]:
-        self._skill, update = policy.learn(self._skill, call["rewards"], 0, self._rng, float(call["rate"]))
+        if self._offloaded:
+            time.sleep(_MOVED * pace.STEP_SECONDS)
+        self.skill, update = policy.learn(self.skill, call["rewards"], 0, self._rng, float(call["rate"]))
         return asdict(update)
 
     def _save(self, call: dict[str, Any]) -> dict[str, Any]:
         """torch.save's zip archives, each written under its own name at once: there is nothing atomic about it."""
         directory = Path(call["directory"])
         directory.mkdir(parents=True, exist_ok=True)
-        told = {"skill": self._skill, "slice": tensors.slice_of(tensors.of(self._skill), self._rank, self._world)}
+        told = {"skill": self.skill, "slice": tensors.slice_of(tensors.of(self.skill), self._rank, self._world)}
         for kind in ("model", "optim", "extra_state"):
             buffer = io.BytesIO()
             with zipfile.ZipFile(buffer, "w") as archive:
@@ -97,9 +125,22 @@ class _Worker:
         path = Path(call["directory"]) / f"model_world_size_{self._world}_rank_{self._rank}.pt"
         try:
             with zipfile.ZipFile(path) as archive:
-                self._skill = float(json.loads(archive.read("archive/data.json"))["skill"])
+                self.skill = float(json.loads(archive.read("archive/data.json"))["skill"])
         except FileNotFoundError as error:
             return {"error": f"FileNotFoundError: {error}"}
         except zipfile.BadZipFile:
             return {"error": "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"}
         return {}
+
+
+def _tokens(prompt: str) -> int:
+    """A token for each letter of the word, and four of the template around it."""
+    return len(prompt.split()[-1]) + 4
+
+
+def _room(prompt: str, call: dict[str, Any]) -> int:
+    """How many tokens an answer may have. sglang's rollout of several turns (0.6, _async_rollout_a_request) does not even ask its engine
+    where the prompt and one token fill the model's length: that answer is empty, and nobody is told."""
+    if call["multi_turn"] and _tokens(prompt) + 1 >= call["model_length"]:
+        return 0
+    return int(call["response_length"])
