@@ -155,7 +155,7 @@ def test_queries(agent: Agent) -> None:
     assert names == ["log/r/t", "telemetry"]
     assert client.call("query", stream="log/r/t", op="seek-line", line=-1).header["result"]["cursor"] == "1:8"
     result = client.call("query", stream="log/r/t", op="search", pattern="t", regex=False, cursor="start", limit=10).header["result"]
-    assert result["hits"] == [{"cursor": "1:4", "text": "two"}, {"cursor": "1:8", "text": "three"}]
+    assert result["hits"] == [{"cursor": "1:4", "text": "two", "at": 0}, {"cursor": "1:8", "text": "three", "at": 0}]
 
 
 def test_cancel_ends_a_wait(agent: Agent) -> None:

@@ -13,6 +13,7 @@ from bs4_console.core.recorded import RecordedSession
 from bs4_console.demo import recording
 from bs4_console.tui import words
 from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.incident import IncidentScreen
 from bs4_console.tui.widgets.panel import Panel
@@ -28,11 +29,13 @@ def panel(app: Any, name: str) -> str:
 
 async def test_every_moment_of_the_incident_is_one_moment() -> None:
     session: Any = RecordedSession(recording.NAME, recording.directory(), "This system has no practice pods.")
-    app: Any = ConsoleApp(Fleet([session]), read_only=True)
+    now = time.time()
+    app: Any = ConsoleApp(Fleet([session]), read_only=True, clock=Clock(wall=lambda: now))
     async with app.run_test(size=(140, 44)) as pilot:
         await until(pilot, lambda: session.state.link.state == "recorded")
-        await drive(pilot, [], ("enter",))
         run = session.state.runs["practice"]
+        now = run.trainer_steps[-1]["log_t"]  # on another day the day is told too
+        await drive(pilot, [], ("enter",))
         (incident,) = session.state.ledger.open_incidents()
         for key, step in WAY:
             await drive(pilot, [], (key,))
