@@ -183,7 +183,7 @@ def verified(pod: PracticePod, target: Path) -> None:
 def test_from_an_empty_pod_to_a_merged_model_by_keys(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
     person = Person(terminal, tmp_path / "screens")
     person.album.mkdir()
-    with practising("verl", "bare", step_seconds=0.4, env={"BS4_MINIATURE_MERGE_SECONDS": "1.5"}) as practice:
+    with practising("verl", "bare", step_seconds=0.4, env={"BS4_MINIATURE_MERGE_SECONDS": "4"}) as practice:
         pod = practice.pod
         assert not (pod.home / ".bs4").exists(), "the pod is empty"
         (pod.project / MODEL).mkdir(parents=True)

@@ -20,7 +20,7 @@ from bs4_agent.playbooks.steps import move_run, move_steps
 from bs4_agent.runs.launch import startable
 from bs4_agent.runs.launching import spec_of
 from bs4_agent.runs.model import Run
-from bs4_agent.runs.places import overlapping
+from bs4_agent.runs.places import overlapping, same_run
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import settings, verl_settings
@@ -194,9 +194,19 @@ def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
     if known.attempts and mine != theirs:
         raise RunExists(
             f"The name {spec.run} is taken: by {known.spec.component} of {known.spec.trainer} in {known.spec.output_dir}. "
-            f"Start this one as {free}, or give --output-dir {known.spec.output_dir} to continue that one."
+            f"Start this one as {free}, or continue that one with {_continued(runs, spec, known)}."
         )
     return known
+
+
+def _continued(runs: Runs, spec: LaunchSpec, known: Run) -> str:
+    """What goes on with `known` instead. A run that a person started need not save where a launch with its name would."""
+    there = dataclasses.replace(spec, output_dir=known.spec.output_dir)
+    if (spec.trainer, spec.component) == (known.spec.trainer, known.spec.component):
+        trainer = runs.trainer(known)
+        if same_run(trainer.layout(there), trainer.layout(known.spec)):
+            return f"--output-dir {known.spec.output_dir}"
+    return f"`bs4-console playbook run resume-run --run {known.name}`"
 
 
 def _refuse_anothers(runs: Runs, spec: LaunchSpec, known: Run | None, found: Sequence[Checkpoint]) -> None:

@@ -161,7 +161,9 @@ def test_a_name_that_is_taken_says_by_which_and_the_next_free_one(bench: Bench) 
     bench.ended("demo-2")
     with pytest.raises(RunExists, match=r"The name demo is taken: by rl of .*outputs\. Start this one as demo-3"):
         bench.plan(output_dir="elsewhere")
-    with pytest.raises(RunExists, match="demo-3"):
+    with pytest.raises(RunExists, match=rf"or continue that one with --output-dir {bench.out}\."):
+        bench.plan(output_dir="elsewhere")
+    with pytest.raises(RunExists, match=r"demo-3, or continue that one with `bs4-console playbook run resume-run --run demo`\."):
         bench.plan(component="sft")
 
 
