@@ -56,7 +56,9 @@ async def test_the_agents_own_queries_answer(root: Path) -> None:
     stat = await session.query("log/r/trainer", "stat")
     assert (stat["kind"], stat["start"], stat["end"], stat["bytes"]) == ("log", "1:0", "2:25", 51)
     assert await session.seek_line("log/r/trainer", 2) == "2:0"
-    assert (await session.query("log/r/trainer", "search", pattern="three"))["hits"] == [{"cursor": "2:0", "text": "12:00:02 three", "at": 9}]
+    assert (await session.query("log/r/trainer", "search", pattern="three"))["hits"] == [
+        {"cursor": "2:0", "text": "12:00:02 three", "at": 9}
+    ]
     assert (await session.query("log/r/trainer", "seek-time", t=12.5))["cursor"] == "1:13"
     assert (await session.query("journal", "seek-time", t=10.5))["t"] == 11.0
     names = [stream["name"] for stream in (await session.query("*", "list"))["streams"]]
