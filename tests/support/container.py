@@ -89,6 +89,8 @@ class Docker:
         self.containers = dict(containers)
         self.asked: list[list[str]] = []
         """The argv of every client that asked for something, without its first word."""
+        self.finished: dict[str, str] = {}
+        """When a container's earlier life was over, of those that have had one."""
         self._printed: dict[str, list[tuple[str, bytes]]] = {name: [] for name in containers}
         for name, container in containers.items():
             threading.Thread(target=self._keep, args=(name, container.output), daemon=True).start()
@@ -109,6 +111,10 @@ class Docker:
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
+    def printed(self, name: str) -> list[tuple[str, bytes]]:
+        """What the daemon has of a container's log: moments and lines."""
+        return list(self._printed[name])
+
     def _serve(self) -> None:
         while True:
             try:
@@ -125,7 +131,8 @@ class Docker:
             container = self.containers.get(order["container"])
             answer: dict[str, Any] = {"error": f"Error response from daemon: No such container: {order['container']}", "code": 1}
             if container is not None and order["verb"] == "inspect":
-                answer = {"text": str(container.init), "code": 0}
+                finished = self.finished.get(order["container"], "0001-01-01T00:00:00Z")
+                answer = {"text": finished if "Finished" in order.get("format", "") else str(container.init), "code": 0}
             elif container is not None and order["verb"] == "logs":
                 answer = {"code": 0}
                 self._tell(order, descriptors[0])
@@ -142,18 +149,24 @@ class Docker:
     def _keep(self, name: str, output: Any) -> None:
         """A line as the daemon keeps it: with the moment at which it was read."""
         for line in iter(output.readline, b""):
-            now = time.time_ns()
-            stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now // 10**9))}.{now % 10**9:09d}Z"
-            self._printed[name].append((stamp, line))
+            self._printed[name].append((moment(), line))
 
     def _tell(self, order: Mapping[str, Any], output: int) -> None:
-        since = order.get("since", "0")
-        if "T" not in since:  # seconds
-            whole, _, part = since.partition(".")
-            since = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(int(whole)))}.{part:0<9}Z"
-        for stamp, line in list(self._printed[order["container"]]):
-            if stamp >= since:
+        since, until = _as_moment(order.get("since", "0")), _as_moment(order.get("until", "9999-12-31T00:00:00Z"))
+        for stamp, line in self.printed(order["container"]):
+            if since <= stamp <= until:
                 os.write(output, (stamp.encode() + b" " if order.get("timestamps") else b"") + line)
+
+
+def moment(t_ns: int | None = None) -> str:
+    """A time, default now, as Docker writes it."""
+    t_ns = time.time_ns() if t_ns is None else t_ns
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(t_ns // 10**9))}.{t_ns % 10**9:09d}Z"
+
+
+def _as_moment(text: str) -> str:
+    whole, _, part = text.partition(".")
+    return text if "T" in text else moment(int(whole) * 10**9 + int(f"{part:0<9}"))
 
 
 def _programs_below_tmp() -> list[str]:

@@ -34,13 +34,14 @@ def parse(words):
                 order["env"][name] = given if equals else os.environ[name]
         elif verb == "exec" and flag in ("-i", "--interactive"):
             order["stdin"] = True
-        elif verb == "logs" and flag == "--since":
-            order["since"] = value(words, flag)
+        elif verb == "logs" and flag in ("--since", "--until"):
+            order[flag[2:]] = value(words, flag)
         elif verb == "logs" and flag in ("-t", "--timestamps"):
             order["timestamps"] = True
         elif verb == "inspect" and flag in ("-f", "--format"):
-            if value(words, flag) != "{{.State.Pid}}":
-                refuse("this stand-in knows {{.State.Pid}} only")
+            order["format"] = value(words, flag)
+            if order["format"] not in ("{{.State.Pid}}", "{{.State.FinishedAt}}"):
+                refuse("this stand-in knows {{.State.Pid}} and {{.State.FinishedAt}} only")
         elif verb == "inspect" and flag == "--type":
             value(words, flag)
         else:

@@ -6,6 +6,7 @@ What has the form of a key stays: it would lie in the store and in journals. A n
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +15,15 @@ from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.errors import BadRequest
+from bs4_agent.keys import secret_held
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
+#: Which devices, network cards and interpreter a machine has is its own: with another one's a run does not start, or trains elsewhere.
+_MACHINES = re.compile(
+    r"(?:CUDA|NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_(?:HOME|PATH)|(?:NCCL|GLOO|TP)_SOCKET_IFNAME|NCCL_IB_\w+|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT"
+)
 #: A further config file that is larger is none; and more of them than this are no launch.
 _FILE_BYTES, _FILES = 1 << 20, 64
 
@@ -26,8 +32,11 @@ def of(spec: LaunchSpec) -> Launched:
     """Of what `spec` was started with; its files are `config_files`."""
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
-    env = {name: value for name, value in given.items() if not _secret(f"{name}={value}")}
-    left_out += [f"the variable {name}, which holds what looks like a key" for name in given if name not in env]
+    held = [name for name, value in given.items() if secret_held(f"{name}={value}")]
+    bound = [name for name in given if name not in held and _MACHINES.fullmatch(name)]
+    env = {name: value for name, value in given.items() if name not in (*held, *bound)}
+    left_out += [f"the variable {name}, which holds what looks like a key" for name in held]
+    left_out += [f"the variable {name}, which is of its machine" for name in bound]
     left_out += [f"the container {spec.container}, which is of its machine"] if spec.container else []
     return Launched(overrides, env, spec.component, spec.processes, left_out=left_out)
 
@@ -37,18 +46,11 @@ def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
     kept: list[str] = []
     left_out = []
     for option in _options(words):
-        if kind := _secret(" ".join(option)):
+        if kind := secret_held(" ".join(option)):
             left_out.append(f"the option {option[0].partition('=')[0]}, which holds what looks like {kind}")
         else:
             kept += option
     return kept, left_out
-
-
-def _secret(text: str) -> str | None:
-    # Here and not above: the process that uploads has the files from here, and would load every detector for them.
-    from bs4_agent.detect.detectors.settings import secret_in
-
-    return secret_in(text)
 
 
 def _options(words: Sequence[str]) -> Iterator[list[str]]:
@@ -106,10 +108,14 @@ class _Walk:
             return
         try:
             good = file.is_file() and file.stat().st_size <= _FILE_BYTES and len(self.files) < _FILES
+            text = file.read_text("utf-8", "replace") if good else ""
         except OSError:
             good = False
         if not good:
             self.left_out.append(f"the config file {place}, which is not there or is none")
+            return
+        if kind := secret_held(text):
+            self.left_out.append(f"the config file {place}, which holds what looks like {kind}")
             return
         self.files[place] = file
         self.include(place, file)

@@ -10,10 +10,10 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import newest_resumable
 from bs4_agent.detect import around
-from bs4_agent.detect.detectors.settings import secret_in
 from bs4_agent.detect.detectors.words import number
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import AgentError
+from bs4_agent.keys import secret_in
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned

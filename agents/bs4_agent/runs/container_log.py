@@ -2,31 +2,47 @@
 
 Docker keeps that log in a place and a form of its own, so it is asked for what is new since the last time, never followed: a client that
 waits for more would be a process that nobody ends. What came is put into a file of the attempt, without the times that Docker writes
-before the lines, and that file is followed like every other log.
+before the lines, and that file is followed and rotated like every other log.
+
+An attempt that has ended gets what was printed up to its end. A container that was started again since (a restart policy, `docker start`)
+prints into the same log, and that is the next attempt's: Docker says when the container's earlier life was over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from bs4_agent.runs.files import read_json, write_json
 
 FILE, STATE = "container.log", "container-log.json"
-#: Seconds between two questions: a client is a process of 15 ms of a core.
-EVERY_S = 10.0
-#: Seconds that one question may take, and bytes that it may bring; the rest is asked for at once.
-ASK_S, MOST = 20.0, 8 << 20
+#: Seconds between two questions: a client is a process of 15 ms of a core. Docker reads its log from the start to find a moment in it, so
+#: after a slow answer there is a pause of that many times as long.
+EVERY_S, _PAUSES = 10.0, 10
+#: Seconds that one question may take; doubled after each that brought nothing, up to `_LONGEST_S`.
+ASK_S, _LONGEST_S = 20.0, 160.0
+#: Bytes of an answer that lie on the disk at most, those that are in memory at once, and how many such pieces are taken in one poll.
+_ANSWER, _AT_ONCE, _PIECES = 64 << 20, 1 << 20, 8
+#: From this size on the file is `container.log.1`, and a new one begins. Docker has the whole of it.
+FULL = 64 << 20
+#: Docker notes when it has read a line, which is a moment after it was printed. It restarts nothing sooner than this after an end.
+_LATE_S = 0.1
+#: How far the start of a process, which the kernel counts in ticks since the boot, may lie from Docker's clock.
+_CLOCKS_S = 1.0
 _LOOK_S = 0.05
 #: `docker logs --timestamps`; podman writes the local time with its offset.
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d)) ?([^\n]*\n?)")
+#: As `docker inspect` says it, and podman, which prints a time of Go's.
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*\s?(Z|[+-]\d\d:?\d\d)")
+_ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.FinishedAt}}"]
 
 
 class ContainerLog:
@@ -35,16 +51,21 @@ class ContainerLog:
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
         self.container = container
         self.path = directory / FILE
-        self._state_path, self._part = directory / STATE, directory / f"{FILE}.part"
-        state = read_json(self._state_path) or {"since": f"{since_t:.9f}", "same": 0, "size": 0, "trainers": False, "problem": ""}
-        self._since, self._same, self._size = str(state["since"]), int(state["same"]), int(state["size"])
-        self._trainers, self.problem = bool(state["trainers"]), str(state["problem"])
+        self._state_path, self._part, self._since_t = directory / STATE, directory / f"{FILE}.part", since_t
+        state = read_json(self._state_path) or {
+            "since": f"{since_t:.9f}", "same": 0, "until": "", "size": 0, "trainers": False, "problem": "", "over": False,
+        }  # fmt: skip
+        self._since, self._same, self._until = str(state["since"]), int(state["same"]), str(state["until"])
+        self._size, self._trainers = int(state["size"]), bool(state["trainers"])
+        self.problem, self._over = str(state["problem"]), bool(state["over"])
         #: Lines that were written before a death of ours but not noted: they come again.
         self._again = self._lines_behind(self._size)
         self._process: subprocess.Popen[bytes] | None = None
         self._output: BinaryIO | None = None
-        self._cut = self._over = self._ended_before = False
-        self._asked_m = self._begun_m = float("-inf")
+        self._cut = self._bounding = self._ended_before = False
+        self._passing, self._patience = 0, ASK_S
+        self._begun_m, self._due_m = 0.0, float("-inf")
+        self._ended_m: float | None = None
         self._lock = threading.Lock()
 
     @property
@@ -60,111 +81,184 @@ class ContainerLog:
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Ask when it is time, and take what has come; whether something is still to come of an attempt that has `ended`."""
+        """Ask when it is time, and take what has come; whether something is still to come of an attempt that has `ended`, for which is
+        waited `ASK_S`. A disk that takes nothing is the problem, until it does."""
         with self._lock:
-            self._step(ended=ended)
+            if not self._over:
+                try:
+                    self._step(ended=ended)
+                except OSError as error:
+                    self._drop()
+                    self.problem = f"what the container prints cannot be kept ({error.strerror})"
             return ended and not self._over
 
-    def finish(self, seconds: float = ASK_S) -> None:
-        """Everything up to now, after the attempt's end; a daemon that does not answer in time is told as the problem."""
+    def finish(self, seconds: float = ASK_S) -> bool:
+        """Everything up to the attempt's end; whether that is so, or cannot be had, after `seconds`."""
         deadline = time.monotonic() + seconds
-        while self.poll(ended=True) and time.monotonic() < deadline:
+        while (more := self.poll(ended=True)) and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
+        return not more
 
     def _step(self, *, ended: bool) -> None:
         now = time.monotonic()
-        if self._process is not None:
-            if self._process.poll() is None:
-                self._cut = now - self._begun_m > ASK_S or (self._output is not None and os.fstat(self._output.fileno()).st_size > MOST)
-                if not self._cut:
-                    return
-                self._process.kill()
-                self._process.wait()
-            code, self._process = 0 if self._cut else self._process.returncode, None
-            after_end, more = self._ended_before, self._take(code)
-            self._over = after_end and not more
-            if more:
-                self._asked_m = float("-inf")
-        if self._process is None and not self._over and (ended or now - self._asked_m >= EVERY_S):
+        if ended and self._ended_m is None:
+            self._ended_m = now
+        late = self._ended_m is not None and now - self._ended_m > ASK_S
+        if self._process is not None and self._output is not None and not self._answered(self._process, self._output, now, late=late):
+            return
+        for _ in range(_PIECES):
+            if self._output is not None:
+                self._take(self._output)
+        if self._output is None and not self._over and late:
+            self._failed(f"docker logs gave no whole answer within {ASK_S:.0f} s of the end", over=True)
+        elif self._output is None and not self._over and (ended or now >= self._due_m):
             self._ask(ended=ended)
 
     def _ask(self, *, ended: bool) -> None:
-        self._asked_m = self._begun_m = time.monotonic()
-        self._cut, self._ended_before = False, ended
-        argv = ["docker", "logs", "--timestamps", "--since", self._since, self.container]
+        """One client: for the end of an attempt that has ended, or for the lines up to there, or up to now."""
+        self._bounding = ended and not self._until
+        argv = [*_ENDED, self.container]
+        if not self._bounding:
+            argv = ["docker", "logs", "--timestamps", "--since", self._since, *(["--until", self._until] * ended), self.container]
+        self._begun_m, self._cut, self._ended_before, self._passing = time.monotonic(), False, ended, self._same
+        # A file without a name: nothing of it is left when we die.
+        self._part.unlink(missing_ok=True)
+        self._output = open(self._part, "x+b")  # noqa: SIM115 (until it has been read)
+        self._part.unlink()
         try:
-            # A file without a name: nothing of it is left when we die.
-            self._part.unlink(missing_ok=True)
-            self._output = output = open(self._part, "x+b")  # noqa: SIM115 (until its writer has ended)
-            self._part.unlink()
             # Both of its outputs into one file: the client writes the lines in the order in which they were printed.
-            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output)
         except OSError as error:
-            self._read()
-            self._failed(f"docker logs cannot be asked ({error.strerror})")
-            self._over = ended
+            self._drop()
+            self._due_m = self._begun_m + EVERY_S
+            self._failed(f"docker logs cannot be asked ({error.strerror})", over=ended)
 
-    def _take(self, code: int) -> bool:
-        """Append what came; whether the log goes on behind it."""
-        data = self._read()
-        if code != 0:
-            said = data.decode("utf-8", "replace").strip().splitlines()
-            self._failed(said[-1][:200] if said else f"docker logs ended with exit code {code}")
-            return False
-        if self._cut:
-            data = data[: data.rfind(b"\n") + 1]
-        if self._cut and not data:
-            self._failed(f"docker logs gave no answer within {ASK_S:.0f} s")
-            return False
-        fresh, passing = bytearray(), self._same
+    def _answered(self, process: subprocess.Popen[bytes], output: BinaryIO, now: float, *, late: bool) -> bool:
+        """Whether the client has ended, or had to be: it took too long, or brought too much at once."""
+        code = process.poll()
+        if code is None:
+            size = os.fstat(output.fileno()).st_size
+            self._cut = late or size > _ANSWER or now - self._begun_m > self._patience
+            if not self._cut:
+                return False
+            process.kill()
+            process.wait()
+            self._patience = ASK_S if size else min(2 * self._patience, _LONGEST_S)
+        self._process = None
+        self._due_m = now + max(EVERY_S, _PAUSES * (now - self._begun_m))
+        output.seek(0)
+        if code:
+            self._refused(output, code)
+        elif self._bounding:
+            self._bound(output)
+        elif self._cut and not os.fstat(output.fileno()).st_size:
+            self._drop()
+            self._failed(f"docker logs gave no answer within {now - self._begun_m:.0f} s", over=late)
+        return True
+
+    def _refused(self, output: BinaryIO, code: int) -> None:
+        output.seek(max(0, os.fstat(output.fileno()).st_size - _AT_ONCE))
+        said = output.read().decode("utf-8", "replace").strip().splitlines()
+        self._drop()
+        self._failed(said[-1][:200] if said else f"docker ended with exit code {code}", over=self._ended_before)
+
+    def _bound(self, output: BinaryIO) -> None:
+        """Up to when lines are the attempt's: the end of the container's life in which it began, or else now."""
+        said = _moment(output.read(200).decode("utf-8", "replace"))
+        self._drop()
+        ended_t = time.time() if said is None or said <= self._since_t + _CLOCKS_S else said + _LATE_S
+        self._until = f"{ended_t:.9f}"
+        self._save()
+
+    def _take(self, output: BinaryIO) -> None:
+        """Append the next piece of the answer; at its end the file is closed, and the next question is due when it was cut off."""
+        data = output.read(_AT_ONCE)
+        last = len(data) < _AT_ONCE
+        if (not last or self._cut) and (whole := data.rfind(b"\n") + 1):  # a longer line than that comes in pieces
+            output.seek(whole - len(data), os.SEEK_CUR)
+            data = data[:whole]
+        fresh = bytearray()
         since, same = self._since, self._same
         for match in _LINE.finditer(data):
             moment = match[1].decode("ascii")
-            if moment == self._since and passing > 0:
-                passing -= 1
+            if self._passing > 0 and moment == self._since:
+                self._passing -= 1
                 continue
+            self._passing = 0
             since, same = (moment, same + 1) if moment == since else (moment, 1)
             if self._again > 0:
                 self._again -= 1
                 continue
             fresh += match[2] if match[2].endswith(b"\n") else match[2] + b"\n"
         if fresh:
+            self._append(fresh)
+        changed = (since, same) != (self._since, self._same)
+        self._since, self._same = since, same
+        if last:
+            self._drop()
+            self._over = self._ended_before and not self._cut
+            if self._cut:
+                self._due_m = float("-inf")
+        if changed or self.problem or self._over:
+            self.problem = ""
+            self._save()
+
+    def _append(self, fresh: bytes | bytearray) -> None:
+        """Whole, or not at all: what a full disk took of it would come twice."""
+        before = _size(self.path)
+        try:
             with open(self.path, "ab") as handle:
                 handle.write(fresh)
                 handle.flush()
                 os.fsync(handle.fileno())
-        if (since, same) != (self._since, self._same) or self.problem:
-            self._since, self._same, self._size, self.problem = since, same, _size(self.path), ""
-            self._save()
-        return self._cut
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, before)
+            raise
+        self._size = before + len(fresh)
+        if self._size >= FULL:
+            os.replace(self.path, self._older)
+            self._size = 0
 
-    def _read(self) -> bytes:
-        """What was written into the output, which is closed then."""
+    @property
+    def _older(self) -> Path:
+        return self.path.with_name(f"{FILE}.1")
+
+    def _drop(self) -> None:
         output, self._output = self._output, None
-        if output is None:
-            return b""
-        with output:
-            output.seek(0)
-            return output.read()
+        if output is not None:
+            output.close()
 
-    def _failed(self, why: str) -> None:
-        if why != self.problem:
-            self.problem = why
+    def _failed(self, why: str, *, over: bool) -> None:
+        if why != self.problem or over:
+            self.problem, self._over = why, over
             self._save()
 
     def _save(self) -> None:
-        state: Mapping[str, Any] = {
-            "since": self._since, "same": self._same, "size": self._size, "trainers": self._trainers, "problem": self.problem,
+        state: dict[str, Any] = {
+            "since": self._since, "same": self._same, "until": self._until, "size": self._size, "trainers": self._trainers,
+            "problem": self.problem, "over": self._over,
         }  # fmt: skip
-        write_json(self._state_path, dict(state))
+        write_json(self._state_path, state)
 
     def _lines_behind(self, size: int) -> int:
+        path = self.path if _size(self.path) >= size else self._older  # it was put aside, and that was not noted any more
         try:
-            with open(self.path, "rb") as handle:
+            with open(path, "rb") as handle:
                 handle.seek(size)
-                return handle.read().count(b"\n")
+                return sum(block.count(b"\n") for block in iter(lambda: handle.read(_AT_ONCE), b""))
         except FileNotFoundError:
             return 0
+
+
+def _moment(text: str) -> float | None:
+    """Wall seconds; None for what is no moment (`0001-01-01`: the container has not ended yet)."""
+    found = _MOMENT.match(text.strip())
+    if found is None or found[1].startswith("0001"):
+        return None
+    zone = "+0000" if found[4] == "Z" else found[4].replace(":", "")
+    made = datetime.strptime(f"{found[1]} {found[2]}{found[3] or '.0'} {zone}", "%Y-%m-%d %H:%M:%S.%f %z")
+    return made.astimezone(timezone.utc).timestamp()
 
 
 def _one_output(pid: int, init: int) -> bool:

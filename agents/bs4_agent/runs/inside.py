@@ -96,15 +96,18 @@ class Box:
         inner = self.variables(more)
         words = [program, "-B", "-c", _SCRIPT, str(max(1, round(timeout))), Path(script).read_text("utf-8")]
         argv = self.command(words, cwd=None if cwd is None else Path(cwd), names=sorted(inner), flags=["-i"])
-        done = subprocess.run(
-            argv, input=question, capture_output=True, timeout=timeout + _INSPECT_S, env={**os.environ, **inner}, check=False
-        )
+        try:
+            done = subprocess.run(
+                argv, input=question, capture_output=True, timeout=timeout + _INSPECT_S, env={**os.environ, **inner}, check=False
+            )
+        except subprocess.TimeoutExpired as late:
+            raise subprocess.TimeoutExpired(argv[:2], timeout, late.output) from None  # the whole argv holds the script
         if done.returncode in _NOT_STARTED:
             # Docker 20.10 tells what its runtime says on standard output, where the program's own would be.
             said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
             raise StepFailed(
                 f"{program} cannot be run in container {self.name} ({said[-1][:200] if said else done.returncode}); name the training "
-                "environment with --env VIRTUAL_ENV=DIR."
+                "environment with `launch --env VIRTUAL_ENV=DIR`."
             )
         if done.returncode == 128 + signal.SIGALRM:
             raise subprocess.TimeoutExpired(argv[:2], timeout, done.stdout)

@@ -29,6 +29,8 @@ from bs4_agent.trainers.settings import BadConfig
 
 #: A launcher that has ended is followed by its children within seconds, or not at all; only then is it said what is left.
 _SETTLE_S = 5.0
+#: Seconds that one look at all runs waits for Docker to tell what a container printed last; the rest is waited for between looks.
+_LAST_WORDS_S = 0.3
 #: Shares the sampler's pass over /proc when there was one within the last second.
 #: The sampler makes a pass over all processes every 3 s; looking more often than it would make another one.
 _SNAPSHOT_AGE_S = 2.9
@@ -182,10 +184,11 @@ class Runs:
         if run.spec.container in ("", containers.UNNAMED):
             return None
         key = (run.name, attempt.number)
-        if key not in self._container_logs:
-            directory = self.attempt_directory(run.name, attempt.number)
-            self._container_logs[key] = ContainerLog(run.spec.container, directory, attempt.started_t)
-        return self._container_logs[key]
+        with self._lock:
+            if key not in self._container_logs:
+                directory = self.attempt_directory(run.name, attempt.number)
+                self._container_logs[key] = ContainerLog(run.spec.container, directory, attempt.started_t)
+            return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
         """Bytes of a log that were lost (`{"generation", "from", "to", "reason"}`), for the journal: now, or when it has room again."""
@@ -251,7 +254,8 @@ class Runs:
         spec = run.spec if record is None else spec_from_dict(record["launch"])
         own = None if attempt.adopted else directory / "launcher.log"
         if own is None and (box := self.container_log(run, attempt)) is not None and box.trainers:
-            box.finish()  # its last words are judged by
+            if not box.finish(_LAST_WORDS_S):
+                return  # it is judged by its last words, for which the other runs are not kept waiting
             own = box.path
         end = compose_end(self.trainer(spec), spec, attempt, over, living, own)
         write_json(directory / "outcome.json", end_as_dict(over.state, end))

@@ -11,7 +11,7 @@ import pytest
 from bs4_agent.checkpoints import launch_record
 from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.launched import Launched
+from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.manifest import File, Manifest
 from bs4_agent.trainers.base import LaunchSpec
 
@@ -111,10 +111,12 @@ def test_a_word_is_a_file_only_behind_its_at() -> None:
 
 
 def test_a_manifest_keeps_it_and_one_without_reads_as_before() -> None:
-    bare = Manifest("demo", "prime-rl", 5, 1, 1.0, [File("x/t.toml", 1, SHA1)], {"trainer": "x"})
+    bare = Manifest("demo", "prime-rl", 5, 1, 1.0, [File(f"{CONFIGS}/t.toml", 1, SHA1)], {"trainer": "x"})
     assert b"launch" not in bare.encode()
     assert Manifest.decode(bare.encode()) == bare
-    record = Launched(("--trainer", "@", "t.toml"), {"A": "1"}, "rl", 1, {"t.toml": "x/t.toml"}, ("the variable B, which is a key",))
+    record = Launched(
+        ("--trainer", "@", "t.toml"), {"A": "1"}, "rl", 1, {"t.toml": f"{CONFIGS}/t.toml"}, ("the variable B, which is a key",)
+    )
     kept = dataclasses.replace(bare, launch=record)
     assert Manifest.decode(kept.encode()).launch == record
 
@@ -128,3 +130,60 @@ def test_a_manifest_whose_record_is_none_is_refused(change: dict[str, object]) -
     raw = json.loads(bare.encode()) | {"launch": {**Launched().as_dict(), **change}}
     with pytest.raises(StoreDamaged):
         Manifest.decode(json.dumps(raw).encode())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("+trainer.token=tok123",),
+        ("env.headers.Authorization=Bearer_abc",),
+        ('env.args={"api_key": "abc-def", "rows": 4}',),
+        ("--orchestrator.env.0.args", '{"secret":"x1y2"}'),
+        ("--client.base-url", "https://me:pass@192.0.2.4/v1"),
+        ("--orchestrator.client.api-key", "EMPTY-not"),
+    ],
+)
+def test_what_is_named_as_a_secret_stays_however_short(tmp_path: Path, words: tuple[str, ...]) -> None:
+    made = launch_record.of(dataclasses.replace(spec(tmp_path, *words), env={"SERVICE_TOKEN": "abc"}))
+    assert (list(made.overrides), dict(made.env), len(made.left_out)) == ([], {}, 2)
+    assert not any(value in json.dumps(made.as_dict()) for value in ("tok123", "Bearer", "abc", "x1y2", "pass", "EMPTY"))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "data.prompt_key=prompt",
+        "data.reward_fn_key=data_source",
+        "tokenizer.eos_token=<|im_end|>",
+        "rollout.max_token=4096",
+        'client={"api_key_var": "VLLM_API_KEY"}',
+        "trainer.default_local_dir=/mnt/token/run",
+        "client.base_url=https://192.0.2.4:8000/v1",
+    ],
+)
+def test_what_only_sounds_like_one_travels(tmp_path: Path, word: str) -> None:
+    made = launch_record.of(spec(tmp_path, word, trainer="verl"))
+    assert (list(made.overrides), list(made.left_out)) == ([word], [])
+
+
+def test_what_a_machine_has_stays_with_it(tmp_path: Path) -> None:
+    bound = {"CUDA_VISIBLE_DEVICES": "4,5", "NCCL_SOCKET_IFNAME": "eth7", "VIRTUAL_ENV": "/opt/old", "UV_PROJECT_ENVIRONMENT": "/opt/old"}
+    made = launch_record.of(dataclasses.replace(spec(tmp_path), env={**bound, "HF_HOME": "/data/hf", "NCCL_DEBUG": "INFO"}))
+    assert dict(made.env) == {"HF_HOME": "/data/hf", "NCCL_DEBUG": "INFO"}
+    assert list(made.left_out) == [f"the variable {name}, which is of its machine" for name in bound]
+
+
+def test_a_further_file_that_holds_a_key_is_not_copied(tmp_path: Path) -> None:
+    put(tmp_path / "parts/client.toml", 'api_key = "abc-def"\n')
+    put(tmp_path / "parts/model.toml", 'api_key_var = "VLLM_API_KEY"\n')
+    made = found(spec(tmp_path, "--client", "@", "parts/client.toml", "--model", "@", "parts/model.toml"))
+    assert dict(made.named) == {"parts/model.toml": ".bs4/config/parts/model.toml"}
+    assert list(made.left_out) == [f"the config file {tmp_path}/parts/client.toml, which holds what looks like a secret by its name"]
+
+
+def test_a_record_that_names_what_is_no_config_is_damage() -> None:
+    """A restore puts configs beside the parts; a file of a part has no such place."""
+    record = Launched(("--trainer", "@", "t.toml"), {}, "rl", 1, {"t.toml": "trainer/t.toml"})
+    one = Manifest("demo", "prime-rl", 5, 1, 1.0, [File("trainer/t.toml", 1, SHA1)], {"trainer": "trainer"}, launch=record)
+    with pytest.raises(StoreDamaged, match="names a config that is none"):
+        Manifest.decode(one.encode())

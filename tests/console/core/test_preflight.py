@@ -231,7 +231,7 @@ def test_the_level_counts_as_check_does() -> None:
 
 
 @pytest.mark.parametrize("config", ["configs/rl.toml", "/home/u/prime-rl/configs/rl.toml"])
-@pytest.mark.parametrize(("text", "refused"), [("max_steps = 9\n", []), ("no_such = 1\n", [True])])
+@pytest.mark.parametrize(("text", "refused"), [("[optim]\nlr = 1e-6\n", []), ("no_such = 1\n", [True])])
 async def test_a_file_that_an_option_names_is_judged_as_it_lies_on_the_pod(config: str, text: str, refused: list[bool]) -> None:
     """It was looked for on this machine, so that every launch with one was refused."""
     words = ("--trainer", "@", "parts/trainer.toml")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.launched import Launched
+from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest
@@ -90,9 +90,10 @@ class Manifest:
             raise StoreDamaged(f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); another step may be whole.") from error
         if not files or len({file.path for file in files}) != len(files) or _count(raw.get("bytes", -1)) != found.bytes:
             raise StoreDamaged(f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); another step may be whole.")
+        configs = {file.path for file in files if file.path == found.config or file.path.startswith(f"{CONFIGS}/")}
         named = {found.config} if found.config else set()
         named |= set(found.launch.files.values()) if found.launch is not None else set()
-        if not named <= {file.path for file in files}:
+        if not named <= configs:
             raise StoreDamaged(f"{what} names a config that is none of its files; another step may be whole.")
         return found
 

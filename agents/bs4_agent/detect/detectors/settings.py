@@ -8,6 +8,7 @@ from typing import Any
 
 from bs4_agent.detect.detectors.words import GIB, found, live, number, quiet, setting, size, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
+from bs4_agent.keys import secret_in
 
 Found = Sequence[Finding]
 
@@ -15,22 +16,6 @@ Found = Sequence[Finding]
 _BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[Bb](?![A-Za-z0-9])")
 _QUANTISED = re.compile(r"fp8|int[48]|awq|gptq|mxfp4|[48]-?bit|gpt-oss", re.IGNORECASE)
 _BF16, _FP32 = 2.0, 4.0
-
-#: Kind and form of keys that have a form. No backtracking: fixed prefixes and bounded classes.
-_KEYS = (
-    ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,40}\b")),
-    ("an OpenAI or Anthropic key", re.compile(r"\bsk-[A-Za-z0-9_-]{20,200}")),
-    ("a GitHub token", re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{50,90}\b")),
-    ("an AWS access key", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
-    ("a Backblaze key", re.compile(r"\bK00[0-9][A-Za-z0-9+/]{27}\b")),
-    ("a W&B key", re.compile(r"(?i)wandb[a-z_.-]{0,20}key[= ][\"']?[0-9a-f]{40}\b")),
-    (
-        "a secret by its name",
-        re.compile(
-            r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
-        ),
-    ),
-)
 
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -139,11 +124,6 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
             text = f"{kind[0].upper()}{kind[1:]} stands in the command line of {what}, where every user of the machine can read it."
             return found("secrets-exposed", run, text, evidence, f"pid:{member.identity.pid}:{member.identity.start_ticks}")
     return []
-
-
-def secret_in(line: str) -> str | None:
-    """The kind of the first thing in a command line that has the form of a key."""
-    return next((kind for kind, form in _KEYS if form.search(line)), None)
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:

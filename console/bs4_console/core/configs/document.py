@@ -15,6 +15,16 @@ from bs4_console.core.errors import UsageError
 
 #: No training config comes near; a checkpoint or a log given by mistake does.
 LARGEST = 1 << 20
+#: Tables in each other, and digits of a number: far beyond any config, and before Python itself gives up.
+DEEPEST, LONGEST = 100, 300
+
+
+class BadToml(tomllib.TOMLDecodeError):
+    """Text that is no TOML, or none that a config could be: on which line, and what."""
+
+    def __init__(self, line: int, what: str) -> None:
+        ValueError.__init__(self, f"{what} (line {line})")
+        self.line, self.what = line, what
 
 
 @dataclass
@@ -53,6 +63,8 @@ def read_text(file: File) -> str:
         raise UsageError(f"{file} does not exist.", "Check the path.") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.", "Check its permissions.") from None
+    except ValueError:
+        raise UsageError(f"{str(file)!r} is not a file's name.", "Check the path.") from None
     if stat.S_ISDIR(status.st_mode):
         raise UsageError(f"{file} is a directory.", "Name one config file.")
     if not stat.S_ISREG(status.st_mode):
@@ -62,9 +74,11 @@ def read_text(file: File) -> str:
             f"{file} is {status.st_size} bytes, larger than any training config.", "Name the config, not a log or a checkpoint."
         )
     try:
-        text = file.read_bytes().decode("utf-8")
+        content = file.read_bytes()
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8 text (byte {error.start}).", "Save it as UTF-8.") from None
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{file} is not UTF-8 text (line {line}, byte {error.start}).", "Save it as UTF-8.") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.", "Check its permissions.") from None
     return text.replace("\r\n", "\n")
@@ -75,38 +89,79 @@ def read_toml(file: File, follow: bool = False) -> Document:
     January generation does (a file named there replaces whole top-level tables of the one that names it)."""
     text = read_text(file)
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return Document(file, text, {}, {}, [_broken(text, str(error))])
-    except RecursionError:
-        return Document(file, text, {}, {}, [Finding("toml", "error", 1, "It is nested deeper than any config.", "Name the config.")])
+        data = parse(text)
+    except BadToml as error:
+        return Document(file, text, {}, {}, [broken(error)])
     document = Document(file, text, data, lines_of(text))
     if follow and isinstance(data.get("toml_files"), list):
         _follow(document)
     return document
 
 
-def _broken(text: str, error: str) -> Finding:
-    place = re.search(r"\(at line (\d+), column (\d+)\)", error)
-    line = int(place[1]) if place else len(text.rstrip("\n").split("\n"))
-    what = re.sub(r"\s*\(at .*\)$", "", error)
-    fix = "A key or table may stand only once." if "overwrite" in what or "twice" in what else "Correct the syntax on this line."
-    return Finding("toml", "error", line, f"This is not valid TOML: {what}.", fix)
+def parse(text: str) -> dict[str, Any]:
+    """What tomllib reads; BadToml for all that it cannot, and for what the rules could not count with."""
+    if text.startswith("\ufeff"):
+        raise BadToml(1, "It begins with a byte order mark")
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+        line = int(place[1]) if place else len(text.rstrip("\n").split("\n"))
+        raise BadToml(line, re.sub(r"\s*\(at .*\)$", "", str(error))) from None
+    except RecursionError:
+        raise BadToml(_longest(text, r"[\[{.]"), "It is nested deeper than any config") from None
+    except ValueError:  # what Python refuses to turn into a number
+        raise BadToml(_longest(text, r"\d"), f"A number has more than {LONGEST} digits") from None
+    _within_reason(text, data)
+    return data
+
+
+def _within_reason(text: str, data: dict[str, Any]) -> None:
+    pending: list[tuple[Any, int]] = [(data, 0)]
+    while pending:
+        value, depth = pending.pop()
+        if depth > DEEPEST:
+            raise BadToml(_longest(text, r"[\[{.]"), "It is nested deeper than any config")
+        if isinstance(value, int) and abs(value) >= 10**LONGEST:
+            raise BadToml(_longest(text, r"[0-9a-fA-F]"), f"A number has more than {LONGEST} digits")
+        pending += [(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())]
+
+
+def _longest(text: str, sign: str) -> int:
+    """The line with the most of a sign."""
+    counts = [len(re.findall(sign, line)) for line in text.split("\n")]
+    return counts.index(max(counts)) + 1
+
+
+def broken(error: BadToml) -> Finding:
+    fix = "Correct the syntax on this line."
+    if "overwrite" in error.what or "twice" in error.what:
+        fix = "A key or table may stand only once."
+    elif "byte order" in error.what:
+        fix = "Save it as UTF-8 without one."
+    return Finding("toml", "error", error.line, f"This is not valid TOML: {error.what}.", fix)
+
+
+def _resolved(file: File) -> File:
+    try:
+        return file.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no name for a file; reading it says so
+        return file
 
 
 def _follow(document: Document) -> None:
-    seen = {document.file.resolve()}
+    seen = {_resolved(document.file)}
     pending = [(document.file.parent / str(name), n) for n, name in enumerate(document.data["toml_files"])]
     while pending:
         file, index = pending.pop(0)
         line = document.lines.get(("toml_files", index), document.line(("toml_files",)))
-        if file.suffix != ".toml" or file.resolve() in seen:
+        if file.suffix != ".toml" or _resolved(file) in seen:
             continue
-        seen.add(file.resolve())
+        seen.add(_resolved(file))
         try:
             text = read_text(file)
-            other = tomllib.loads(text)
-        except (UsageError, tomllib.TOMLDecodeError, RecursionError) as error:
+            other = parse(text)
+        except (UsageError, BadToml) as error:
             document.findings.append(
                 Finding(
                     "schema", "error", line, f"{file.name}, named by toml_files, cannot be read: {error}", "Correct the name or the file."

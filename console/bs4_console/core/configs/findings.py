@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,6 +11,8 @@ Level = Literal["error", "warning"]
 
 #: Where a value is: table names, keys and list indices from the top of the file.
 Path = tuple[str | int, ...]
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST = 80
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,15 @@ class Finding:
 
 
 def dotted(path: Path) -> str:
-    """`orchestrator.env[0].id`, as a person would write it."""
+    """`orchestrator.env[0].id`, as a person would write it; a key that TOML wants in quotes has them, on one line and not without end."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        key = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+        key = key if len(key) < _LONGEST else key[: _LONGEST - 3] + "..."
+        text += f".{key}" if text else key
     return text
 
 

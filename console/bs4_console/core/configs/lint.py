@@ -40,17 +40,23 @@ def lint_document(document: Document, trainer: str, given: Given | None = None, 
     if prefix:
         values = {component: values}
     written = View(trainer, document, values, given, component)
-    found = [*document.findings, *(dataclasses.replace(explain(written, problem), by_schema=True) for problem in problems)]
+    overlaid = overrides.overlay(written) if component == "rl" else None
+    own = overlaid.left(problems) if overlaid else problems
+    found = [*document.findings, *(dataclasses.replace(explain(written, problem), by_schema=True) for problem in own)]
     # What the schema refuses has been said; the rules read the rest, so that a wrong type is not reported a second time as a wrong number.
     view = View(trainer, document, _without(values, problems), given, component)
     if component != "rl":
         found += rules_component.check(view, component)
         return _sorted([_in_own_words(item, component, prefix) for item in found])
-    found += rules_shared.check(view)
-    found += rules_january.check(view) if trainer == "prime-rl-2026-01" else rules_current.check(view)
-    found += rules_launch.check(view)
-    found += overrides.check(written, problems)
-    return _sorted(found)
+    said = list(rules_launch.check(view))
+    found += said
+    if overlaid:
+        found += [*overlaid.unread, *overlaid.added(written, problems)]
+        view = dataclasses.replace(view, data=_without(overlaid.values, overlaid.problems))
+    between = [*rules_shared.check(view), *(rules_january.check(view) if trainer == "prime-rl-2026-01" else rules_current.check(view))]
+    # What the command says is on line 1, and the rules of commands have said it already.
+    told = {item.id for item in said if item.line == 1} if overlaid else set()
+    return _sorted([*found, *(item for item in between if item.id not in told)])
 
 
 def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:

@@ -6,13 +6,13 @@ import copy
 import dataclasses
 import json
 import shlex
-import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
 from bs4_agent.trainers.settings import Arguments, parse_arguments
-from bs4_console.core.configs.document import read_text
+from bs4_console.core.configs.document import BadToml, parse, read_text
 from bs4_console.core.configs.explain import explain
 from bs4_console.core.configs.findings import Finding, Path
 from bs4_console.core.configs.schema import Checker, Problem, tables
@@ -20,32 +20,51 @@ from bs4_console.core.configs.view import View
 from bs4_console.core.errors import UsageError
 
 
-def check(view: View, before: list[Problem]) -> Iterator[Finding]:
-    """What the command that was given (`Given.launch`) adds to `before`, the problems of the file alone. On line 1: it is in no file."""
+@dataclass(frozen=True)
+class Overlaid:
+    """The config with the command's words over it: its converted values, what the schema refuses in it, and part files that are no TOML."""
+
+    values: dict[str, Any]
+    problems: list[Problem]
+    unread: list[Finding]
+
+    def left(self, before: list[Problem]) -> list[Problem]:
+        """Those of `before`, the problems of the file alone, that the command does not correct."""
+        still = {(problem.kind, problem.path) for problem in self.problems}
+        return [problem for problem in before if problem.kind == "ignored" or (problem.kind, problem.path) in still]
+
+    def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
+        """What the command adds to `before`. On line 1: it is in no file."""
+        known = {(problem.kind, problem.path) for problem in before}
+        overlaid = dataclasses.replace(view, data=self.values)
+        for problem in self.problems:
+            if (problem.kind, problem.path) not in known and problem.kind != "ignored":
+                item = explain(overlaid, problem)
+                yield dataclasses.replace(item, line=1, message=f"The launch command: {item.message}", edits=(), by_schema=True)
+
+
+def overlay(view: View) -> Overlaid | None:
+    """None where the command that was given (`Given.launch`) has no words for the config."""
     arguments = arguments_of(view.given.launch)
-    if arguments is None:
-        return
+    if arguments is None or not (arguments.nested or arguments.options):
+        return None
     data = copy.deepcopy(view.document.data)
+    unread: list[Finding] = []
     for key, name in arguments.nested:
         try:
-            _merge(data, key.split("."), _file(view, name))
-        except (UsageError, tomllib.TOMLDecodeError) as error:
-            yield Finding(
-                "schema", "error", 1, f"{name}, named by the launch command, cannot be read: {error}", "Correct the name or the file."
-            )
+            _lay(view.generation, data, key.split("."), _file(view, name))
+        except (UsageError, BadToml) as error:
+            message = f"{name}, named by the launch command, cannot be read: {error}"
+            unread.append(Finding("schema", "error", 1, message, "Correct the name or the file."))
     for key, value in arguments.options:
         _put(view.generation, data, key.split("."), value)
-    _, problems = Checker(view.generation).check(data)
-    if listed := [problem for problem in problems if problem.wanted == "a list" and isinstance(problem.value, str)]:
+    values, problems = Checker(view.generation).check(data)
+    given = {tuple(key.split(".")) for key, _ in arguments.options}
+    if listed := [one for one in problems if one.wanted == "a list" and isinstance(one.value, str) and one.path in given]:
         for problem in listed:  # both command lines divide such a value by commas
             _at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
-        _, problems = Checker(view.generation).check(data)
-    known = {(problem.kind, problem.path) for problem in before}
-    overlaid = dataclasses.replace(view, data=data)
-    for problem in problems:
-        if (problem.kind, problem.path) not in known and problem.kind != "ignored":
-            item = explain(overlaid, problem)
-            yield dataclasses.replace(item, line=1, message=f"The launch command: {item.message}", edits=(), by_schema=True)
+        values, problems = Checker(view.generation).check(data)
+    return Overlaid(values, problems, unread)
 
 
 def _at(data: Any, path: Path) -> Any:
@@ -68,7 +87,17 @@ def arguments_of(command: str) -> Arguments | None:
 def _file(view: View, name: str) -> dict[str, Any]:
     place = File(name)
     beside = view.document.file.parent / name
-    return tomllib.loads(read_text(beside if not place.exists() and beside.exists() else place))
+    return parse(read_text(beside if not place.exists() and beside.exists() else place))
+
+
+def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
+    """January's files replace each other's whole top-level tables; the current generation lays key over key."""
+    if generation == "prime-rl-2026-01":
+        for key in reversed(path):
+            more = {key: more}
+        data.update(more)
+    else:
+        _merge(data, path, more)
 
 
 def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from bs4_console.core.configs import rules_current, rules_january, rules_launch,
 from bs4_console.core.configs.catalog import finding
 from bs4_console.core.configs.families import known_bad
 from bs4_console.core.configs.findings import Finding
+from bs4_console.core.configs.rules_current import variables
 from bs4_console.core.configs.rules_shared import january
 from bs4_console.core.configs.view import View
 
@@ -37,14 +38,27 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
         )  # fmt: skip
         if old:
             return (*shared, rules_january.buffer, levels)
-        return (*shared, rules_current.batching, rules_current.sources, rules_current.renderer, resuming)
+        return (
+            *shared,
+            rules_current.batching,
+            rules_current.sources,
+            rules_current.renderer,
+            rules_current.algorithms,
+            resuming,
+            variables,
+        )
     if component == "trainer":
         shared = (rules_shared.offload, rules_shared.model)
-        return (*shared, rules_january.trainer, broadcast) if old else (*shared, rules_current.trainer, broadcast, resuming)
+        return (*shared, rules_january.trainer, broadcast) if old else (*shared, rules_current.trainer, broadcast, resuming, variables)
     if component == "inference":
-        return (rules_shared.model, rules_shared.parser, ranks, *((rules_january.eager, replicas) if old else (inference_current,)))
+        return (
+            rules_shared.model,
+            rules_shared.parser,
+            ranks,
+            *((rules_january.eager, replicas) if old else (inference_current, variables)),
+        )
     if component == "sft":
-        return (model, data, trace, *((sft_january,) if old else (resuming, sft_current)))
+        return (model, data, trace, *((sft_january,) if old else (resuming, sft_current, variables)))
     return (model, eval_january if old else eval_current)
 
 

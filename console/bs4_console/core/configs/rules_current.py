@@ -10,7 +10,7 @@ from bs4_console.core.configs.catalog import finding
 from bs4_console.core.configs.families import rendered
 from bs4_console.core.configs.findings import Edit, Finding, Path, dotted
 from bs4_console.core.configs.rules_january import RANKS
-from bs4_console.core.configs.schema import load
+from bs4_console.core.configs.schema import load, refused
 from bs4_console.core.configs.view import View
 
 #: What the launcher sets itself, and refuses from a config.
@@ -62,6 +62,7 @@ def check(view: View) -> Iterator[Finding]:
     yield from trainer(view)
     yield from offloaded_cache(view)
     yield from renderer(view)
+    yield from algorithms(view)
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
@@ -74,9 +75,22 @@ def conflicts(view: View) -> Iterator[Finding]:
             if view.has(shared) and view.has(place) and view.written(shared) != view.written(place):
                 fix = f"Keep {shared} or {place}."
                 yield finding("schema", view.line(place), f"{place} disagrees with the shared {shared}.", fix)
+    yield from handed_on(view)
     for side in ("trainer", "orchestrator"):
         if view.has(f"{side}.output_dir"):
             yield refuse(view, f"{side}.output_dir", f"{side}.output_dir follows from output_dir and run.name.", "Remove it.")
+
+
+def handed_on(view: View) -> Iterator[Finding]:
+    """A shared value has to be one that its components take: they are stricter in places."""
+    for shared, targets in SHARED.items():
+        path = tuple(shared.split("."))
+        for place in targets if view.has(shared) else ():
+            problems = refused(view.generation, tuple(place.split(".")), view.written(shared), path)
+            if problems and (not place.startswith("inference.") or view.has("inference")):
+                message = f"{shared} = {view.written(shared)} is handed on to {place}, which is to be {problems[0].wanted}."
+                yield refuse(view, shared, message, f"Use {problems[0].wanted}.")
+                break
 
 
 def deployment(view: View) -> Iterator[Finding]:
@@ -290,7 +304,8 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
     curriculum = entry["curriculum"] if isinstance(entry.get("curriculum"), dict) else {}
     sampler = curriculum.get("sampler")
     if isinstance(sampler, dict) and sampler.get("type") == "difficulty_pool":
-        pools = [pool for pool in (sampler.get("pools") or {}).values() if isinstance(pool, dict)]
+        written = sampler.get("pools", {"all": {"weight": 1}})  # unsaid, they are the trainer's own three
+        pools = [pool for pool in (written or {}).values() if isinstance(pool, dict)]
         levels = [pool.get("threshold") for pool in pools]
         if not pools or len(set(levels)) < len(levels) or not any((pool.get("weight") or 0) > 0 for pool in pools):
             yield finding(
@@ -305,6 +320,32 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
             yield finding(
                 "schema", view.at((*path, "gates", name)), f"Gate {name} rejects from above to below.", "Swap reject_min and reject_max."
             )
+
+
+def algorithms(view: View) -> Iterator[Finding]:
+    """Which model is sampled from, and by what a frozen one is reached."""
+    found: list[tuple[Path, Any]] = [(("orchestrator", "algo"), view.written("orchestrator.algo"))]
+    sources = ("orchestrator", "train", "source")
+    found += [((*sources, n, "algo"), entry.get("algo")) for n, entry in enumerate(view.tables(dotted(sources)))]
+    for path, algo in found:
+        if not isinstance(algo, dict):
+            continue
+        kind, sampling = algo.get("type", "grpo"), algo.get("sampling")
+        source = sampling.get("source") if isinstance(sampling, dict) else None
+        places: tuple[tuple[Path, Any], ...] = (((*path, "sampling", "source"), source), ((*path, "teacher"), algo.get("teacher")))
+        for place, model in places:
+            if isinstance(model, dict) and "base_url" not in model:
+                message = f"{dotted(place)} has no base_url: the trainer hosts no model but the one that it trains."
+                yield finding("schema", view.at(place), message, "Set base_url.")
+        if kind == "sft" and not isinstance(source, dict):
+            message = f'{dotted(path)} of type "sft" has no teacher to sample from.'
+            yield finding("schema", view.at(path), message, "Set sampling.source to a table with name and base_url.")
+        elif kind != "sft" and isinstance(source, dict):
+            message = f'{dotted(path)} of type "{kind}" learns from what the trained model samples itself.'
+            yield finding("schema", view.at(places[0][0]), message, 'Use type = "sft", or remove sampling.source.')
+        roles = algo.get("roles")
+        if kind == "echo" and isinstance(roles, dict) and not any(isinstance(role, dict) for role in roles.values()):
+            yield finding("schema", view.at((*path, "roles")), "echo needs a role.", "Add [..roles.user], or another one.")
 
 
 def renderer(view: View) -> Iterator[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as File
@@ -14,7 +13,7 @@ from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 from bs4_console.core.configs.catalog import finding
-from bs4_console.core.configs.document import read_text
+from bs4_console.core.configs.document import BadToml, parse, read_text
 from bs4_console.core.configs.findings import Edit, Finding
 from bs4_console.core.configs.history import History
 from bs4_console.core.configs.rules_shared import environment_args, january
@@ -151,8 +150,9 @@ def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
     for command in commands:
         dry = command.flags.get("dry_run", "no") != "no" or view.written("dry_run") is True
         for name in ("clean", "resume"):
-            there = any(flag == name or flag.startswith(name + ".") for flag in command.flags)
-            if dry and there and not (view.written("dry_run") is True and view.written(name) not in (None, False)):
+            written = view.written(name) not in (None, False)
+            there = written or any(flag == name or flag.startswith(name + ".") for flag in command.flags)
+            if dry and there and not (view.written("dry_run") is True and written):
                 yield finding("P02", command.line, f"The launch line combines a dry run with {name}: it deletes before it stops.")
         plain = "resume" in command.flags and not any(flag in command.flags for flag in ("resume.step", "resume.dir"))
         if plain and (elsewhere or any(flag.endswith("ckpt.output_dir") for flag in command.flags)):
@@ -274,8 +274,8 @@ def others(view: View) -> Iterator[Finding]:
         if file.resolve() == view.document.file.resolve():
             continue
         try:
-            other = tomllib.loads(read_text(file))
-        except tomllib.TOMLDecodeError as error:
+            other = parse(read_text(file))
+        except BadToml as error:
             raise UsageError(f"{file} is not TOML: {error}.", "Give --beside configs that are.") from None
         for place, rule in zip(places, ("R28", "R04"), strict=True):
             if rule == "R04" and not january(view):

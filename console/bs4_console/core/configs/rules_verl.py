@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
@@ -15,7 +14,7 @@ import yaml
 
 from bs4_agent.trainers import verl_settings
 from bs4_console.core.configs.catalog import finding
-from bs4_console.core.configs.document import read_text
+from bs4_console.core.configs.document import BadToml, broken, parse, read_text
 from bs4_console.core.configs.families import known_bad, reads_pictures
 from bs4_console.core.configs.findings import Finding
 from bs4_console.core.configs.view import Given
@@ -52,12 +51,10 @@ class Job:
 
     def number(self, key: str) -> float | None:
         value = self.values.get(key)
-        if isinstance(value, str):
-            try:
-                return float(value)
-            except ValueError:
-                return None
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        try:
+            return None if value is None or isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
 
     def at(self, *keys: str) -> int:
         return next((self.lines[key] for key in keys if key in self.lines), self.line)
@@ -69,8 +66,8 @@ def check(file: File, given: Given) -> list[Finding]:
     if file.suffix == ".toml":
         try:
             jobs = [_toml(text, given.launch)]
-        except tomllib.TOMLDecodeError as error:
-            return [Finding("toml", "error", 1, f"This is not valid TOML: {error}.", "Correct the syntax.")]
+        except BadToml as error:
+            return [broken(error)]
     if not jobs:
         if file.suffix in (".sh", ".txt", ".md"):
             message = "Nothing in it starts verl (`python -m verl.trainer.main_ppo`, or its SFT trainer)."
@@ -79,8 +76,12 @@ def check(file: File, given: Given) -> list[Finding]:
             jobs = [_yaml(text)]
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            what = getattr(error, "problem", None) or "it cannot be read"
-            return [Finding("yaml", "error", mark.line + 1 if mark else 1, f"This is not valid YAML: {what}.", "Correct the syntax.")]
+            what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+            line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
+            return [Finding("yaml", "error", line, f"This is not valid YAML: {what}.", "Correct the syntax.")]
+        except RecursionError:
+            message = "It refers to itself, or is nested deeper than any config."
+            return [Finding("yaml", "error", 1, message, "Give a verl config or the script that starts it.")]
         except TypeError:
             return [Finding("yaml", "error", 1, "This is not a table of settings.", "Give a verl config or the script that starts it.")]
     found: list[Finding] = []
@@ -98,17 +99,30 @@ def _yaml(text: str) -> Job:
     job = Job(1, False)
 
     def walk(node: yaml.MappingNode, prefix: str) -> None:
+        keys: set[str] = set()
         for key, value in node.value:
             name = f"{prefix}{key.value}"
+            if name in keys:  # Hydra refuses it, YAML itself takes the last
+                raise yaml.MarkedYAMLError(problem=f"found duplicate key {name}", problem_mark=key.start_mark)
+            keys.add(name)
             job.lines[name] = key.start_mark.line + 1
             if isinstance(value, yaml.MappingNode):
                 job.values[name] = {}
                 walk(value, name + ".")
             else:
-                job.values[name] = _plain(yaml.safe_load(yaml.serialize(value)), value)
+                job.values[name] = _plain(_constructed(value), value)
 
     walk(root, "")
     return job
+
+
+def _constructed(node: yaml.Node) -> Any:
+    """The value, or an error at its own place: what YAML calls a date or a number, and Python cannot make one of."""
+    try:
+        return yaml.safe_load(yaml.serialize(node))
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError) as error:
+        what = getattr(error, "problem", None) or "a value is not what it looks like"
+        raise yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark) from None
 
 
 def _toml(text: str, launch: str) -> Job:
@@ -126,7 +140,7 @@ def _toml(text: str, launch: str) -> Job:
             job.values[name] = UNKNOWN if isinstance(value, str) and "${" in value else None if value == "None" else value
             job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
 
-    walk({key: value for key, value in tomllib.loads(text).items() if key not in _OURS}, ())
+    walk({key: value for key, value in parse(text).items() if key not in _OURS}, ())
     for word in _words(launch):
         if (match := _WORD.match(word)) is not None and match[1] != "~" and ("." in match[2] or match[2] in job.values):
             job.values[match[2]], job.prefixes[match[2]] = _scalar(_resolved(match[3], {})), match[1] or job.prefixes.get(match[2], "")

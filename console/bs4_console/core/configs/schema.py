@@ -11,6 +11,7 @@ import functools
 import json
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,17 +32,27 @@ _PARTS = {
 COMPONENTS = ("rl", "trainer", "orchestrator", "inference", "sft", "eval")
 _TRUE = {"1", "on", "t", "true", "y", "yes"}
 _FALSE = {"0", "off", "f", "false", "n", "no"}
-_INTEGER = re.compile(r"\s*[+-]?\d+(_\d+)*(\.0*)?\s*")
-#: In the current generation an environment brings its own class, which adds keys; what they may be only its package knows.
-_OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig"}
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*")
+_UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
+#: In the current generation an environment brings its own class, and so does a judge, which adds keys; what they may be only its package
+#: knows.
+_OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "JudgeConfig"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("minimum", "at least", operator.ge),
     ("exclusiveMinimum", "more than", operator.gt),
     ("maximum", "at most", operator.le),
     ("exclusiveMaximum", "less than", operator.lt),
 )
-#: Spellings that a class accepts beside the one in the schema (its validation alias).
-_ALIASES = {("OnlineEvalConfig", "skip_eval_on_restart"): "skip_eval_on_resume"}
+#: Spellings that a class accepts beside the one in the schema (its validation alias): component ("" for all), class, key.
+_ALIASES = {
+    ("", "OnlineEvalConfig", "skip_eval_on_restart"): "skip_eval_on_resume",
+    ("sft", "SingleNodeDeploymentConfig", "num_eval_gpus"): "num_infer_gpus",
+    ("sft", "MultiNodeDeploymentConfig", "num_eval_nodes"): "num_infer_nodes",
+}
+#: Keys that a class takes out before it judges what is left.
+_UNREAD = {("sft", "MultiNodeDeploymentConfig"): {"num_train_gpus", "num_infer_gpus"}}
+#: Tables that may be switched on with true (all defaults) and off with false.
+_SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,8 @@ class Checker:
 
     def _any_of(self, members: list[Schema], value: Any, path: Path, default: Any) -> Any:
         others = [member for member in members if member.get("type") != "null"]
+        if isinstance(value, bool) and any(self._resolve(member)[1] in _SWITCHES for member in others):
+            value = {} if value else None
         if value is None and len(others) < len(members):
             return None
         if len(others) == 1:
@@ -165,7 +178,9 @@ class Checker:
         more = schema.get("additionalProperties")
         result: dict[str, Any] = {}
         for key, item in value.items():
-            known = _ALIASES.get((name, key), key)
+            if key in _UNREAD.get((self.component, name), ()):
+                continue
+            known = self._field(name, key)
             if known in properties:
                 result[known] = self._value(properties[known], self._none(name, schema, item), (*path, key))
             elif isinstance(more, dict):
@@ -182,6 +197,13 @@ class Checker:
             if key not in value:
                 self._report("missing", (*path, key), f"`{key}`" if path else f"a table [{key}]")
         return result
+
+    def _field(self, name: str, key: str) -> str:
+        """vLLM's table of the current generation reads a-b as a_b, because it takes vLLM's own options too."""
+        return key.replace("-", "_") if (self.generation, name) == ("prime-rl", "VllmConfig") else self._alias(name, key)
+
+    def _alias(self, name: str, key: str) -> str:
+        return _ALIASES.get((self.component, name, key)) or _ALIASES.get(("", name, key), key)
 
     def _none(self, name: str, schema: Schema, value: Any) -> Any:
         """TOML has no null: both generations read the word "None" as one, 2026-01 not in the classes that are settings (those know
@@ -221,13 +243,19 @@ def convert(kind: str, value: Any) -> tuple[Any, bool]:
         return _boolean(value)
     if kind == "integer":
         return _integer(value)
-    if isinstance(value, bool | int | float):
-        return float(value), True
+    return _number(value)
+
+
+def _number(value: Any) -> tuple[Any, bool]:
+    """Underscores may stand alone anywhere but at the ends; digits are ASCII."""
     if isinstance(value, str):
+        text = value.strip()
+        value = text if text.startswith("_") else _UNDERSCORES.sub("", text)
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isascii() and "_" not in value):
         try:
             return float(value), True
-        except ValueError:
-            return value, False
+        except (ValueError, OverflowError):
+            pass
     return value, False
 
 
@@ -246,7 +274,7 @@ def _integer(value: Any) -> tuple[Any, bool]:
         return int(value), True
     if isinstance(value, float) and value == value and abs(value) < 2**63 and value.is_integer():
         return int(value), True
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
+    if isinstance(value, str) and len(value) < sys.int_info.default_max_str_digits and _INTEGER.fullmatch(value):
         return int(value.strip().split(".")[0]), True
     return value, False
 
@@ -302,10 +330,21 @@ def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
 
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
-    """The schema's default at a path, or None. Follows the first table of a union."""
+    """The schema's default at a path, or None."""
+    return _place(generation, names, component).get("default")
+
+
+def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
+    """What is wrong with a value of `path` that is handed on to the key `names`."""
+    checker = Checker(generation)
+    checker._value(_place(generation, names, "rl"), value, path)
+    return checker.problems
+
+
+def _place(generation: str, names: tuple[str, ...], component: str) -> Schema:
+    """The schema of a key, {} where there is none. Follows the first table of a union."""
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     schema = checker.root
-    value: Any = None
     for name in names:
         schema, _ = checker._resolve(schema)
         options = [schema, *schema.get("anyOf", []), *schema.get("oneOf", [])]
@@ -313,8 +352,7 @@ def default(generation: str, *names: str, component: str = "rl") -> Any:
             resolved, _ = checker._resolve(option)
             if name in resolved.get("properties", {}):
                 schema = resolved["properties"][name]
-                value = schema.get("default")
                 break
         else:
-            return None
-    return value
+            return {}
+    return schema

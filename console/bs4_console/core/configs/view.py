@@ -10,6 +10,9 @@ from bs4_console.core.configs.document import Document
 from bs4_console.core.configs.findings import Path
 from bs4_console.core.configs.schema import default, prefix_of
 
+#: Beyond it Python's floats end.
+_COUNTABLE = 10**300
+
 
 @dataclass(frozen=True)
 class Given:
@@ -62,7 +65,8 @@ class View:
                 break
         else:
             value = self.get(places[-1])
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return value if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE) else None
 
     def line(self, *places: str) -> int:
         """Of the first place that is written, else of the nearest table around the first."""

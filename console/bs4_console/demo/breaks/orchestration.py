@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 
 from bs4_console.demo import faults
@@ -65,9 +66,17 @@ async def install_the_right_one(stage: Stage) -> None:
 async def start_without_a_component(stage: Stage) -> None:
     """2026-01 starts its children through uv, the current generation by their own names; that program goes while the launcher loads."""
     if stage.trainer == OLD:
-        await start(stage)
-        await faults.wait_for(stage.pod, "launcher", timeout=30)
-        aside(stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv")
+
+        def taken_away() -> bool:
+            held = [process for process in faults.find(stage.pod, "launcher") if faults.pause(process)]
+            if held:
+                aside(stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv")
+            for process in held:
+                faults.resume(process)
+            return bool(held)
+
+        # Looked for from before the start on: between the launcher and its first child lies a tenth of a second.
+        await asyncio.gather(start(stage), faults.until(taken_away, 60, "the launcher"))
     else:
         aside(stage.pod.project / ".venv" / "bin" / "orchestrator")
         await start(stage)

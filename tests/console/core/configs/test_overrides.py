@@ -53,7 +53,7 @@ def test_what_is_wrong_is_refused_by_its_name(tmp_path: Path, trainer: str, laun
 
 @pytest.mark.parametrize("trainer", [OLD, NEW])
 def test_a_file_for_one_part_is_laid_over_it(tmp_path: Path, trainer: str) -> None:
-    (tmp_path / "trainer.toml").write_text("[optim]\nlr = 2e-6\n")
+    (tmp_path / "trainer.toml").write_text("[optim]\nlr = 2e-6\n[model]\nseq_len = 4096\n")
     assert errors(tmp_path, trainer, f"--trainer @ {tmp_path / 'trainer.toml'}") == []
     (tmp_path / "trainer.toml").write_text("[optim]\nlr = -1\n[model]\nno_such = 1\n")
     told = errors(tmp_path, trainer, "--trainer @ trainer.toml")
