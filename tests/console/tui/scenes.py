@@ -13,6 +13,7 @@ from textual.widgets import Input
 import bs4_console.tui.screens
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.screens.base import ConsoleScreen, Question
+from bs4_console.tui.widgets.bars import TopBar
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, settle, until
 
@@ -87,7 +88,10 @@ async def still(pilot: Any) -> None:
     app.clear_notifications()
     for field in app.screen.query(Input):
         field.cursor_blink = False
-    # After a change of size the widths are known one layout later; the second look is by those. Behind a question the screen is seen too.
+    # After a change of size the widths are known one layout later; the second look is by those. Behind a question the screen is seen too,
+    # and learns of the size in its own time.
+    seen = [screen for screen in app.screen_stack if isinstance(screen, ConsoleScreen)][-1]
+    await until(pilot, lambda: seen.query_one(TopBar).size.width == app.size.width)
     for _ in range(2):
         for screen in app.screen_stack:
             if isinstance(screen, Question):
