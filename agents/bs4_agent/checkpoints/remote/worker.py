@@ -17,8 +17,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ def main() -> int:
         with _turn(home, str(job["run"])), ThreadPoolExecutor(1, "open") as beside:
             # b2sdk's import and the store's first answers take as long as it takes to hash some hundred MB: both at once.
             opening = beside.submit(open_store, home, job)
-            work(home, job, opening.result, tell)
+            work(home, job, opening, tell)
     except (AgentError, OSError) as error:
         tell("failed", **failure(error))
         return _FAILED
@@ -91,10 +91,15 @@ def main() -> int:
     return 0
 
 
-def work(home: Home, job: Mapping[str, Any], opened: Callable[[], Store], tell: Told) -> None:
+def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told) -> None:
     """The steps of the job, newest first, then logs and reports, then what may go from the store, and a look at what is there now.
 
-    `opened` waits for the store, and raises why it cannot be had."""
+    `opening`: the store, once its first answers are there, or why it cannot be had, which ends the work at once."""
+
+    def still_wanted(_: int) -> None:
+        if opening.done():
+            opening.result()
+
     layout = Layout(Place.parse(job["to"]).prefix, job["run"])
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
@@ -108,8 +113,8 @@ def work(home: Home, job: Mapping[str, Any], opened: Callable[[], Store], tell: 
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
-                hashes.of(file.path for file in local.files)  # what is known is not read again when it is pushed
-                push = Push(opened(), layout, hashes, tell, tell.moved)
+                hashes.of((file.path for file in local.files), still_wanted)  # what is known is not read again when it is pushed
+                push = Push(opening.result(), layout, hashes, tell, tell.moved)
                 tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)
             except StepFailed:
@@ -122,7 +127,7 @@ def work(home: Home, job: Mapping[str, Any], opened: Callable[[], Store], tell: 
             bytes=pushed.bytes, sent=pushed.sent, seconds=round(seconds, 3), rate=round(pushed.sent / seconds),
             sha256=pushed.manifest_sha256,
         )  # fmt: skip
-    store = opened()
+    store = opening.result()
     others = {layout.root + name: Path(path) for name, path in job["others"].items()}
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))

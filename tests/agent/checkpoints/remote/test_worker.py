@@ -6,11 +6,15 @@ import json
 import os
 import signal
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from bs4_agent.checkpoints.holds import holder
+from bs4_agent.checkpoints.remote.errors import StoreAuth
+from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.remote.worker import Told, work
 from bs4_console.demo.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, Bench
 
@@ -235,3 +239,14 @@ def test_it_gives_way_to_the_run(bench: Bench) -> None:
         assert done.wait(60)
         process.wait(60)
     assert seen == [19]
+
+
+def test_a_key_that_is_refused_is_told_before_a_step_has_been_read(bench: Bench) -> None:
+    """A step of 100 GB takes minutes to read; what comes of it is known after the first answer."""
+    bench.save(10, large=LARGE)
+    refused: Future[Store] = Future()
+    refused.set_exception(StoreAuth("The key is refused."))
+    read = Path(bench.home.run(bench.layout.run)) / "sync-hashes.json"
+    with pytest.raises(StoreAuth):
+        work(bench.home, bench.job(10), refused, Told())
+    assert not read.exists()
