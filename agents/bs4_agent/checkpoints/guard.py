@@ -174,12 +174,12 @@ class Guard:
         """What the trainer deletes itself. None before its first step: it may be about to read any of its checkpoints. Refused where it
         cannot be known."""
         attempt = run.attempt
-        if attempt is None or not run.live:
-            return OwnCleaning(None)
         for other in self._pod.runs.all():
             trainer, theirs = self._pod.runs.trainer(run), self._pod.runs.trainer(other)
             if other is not run and other.live and (both := overlapping(trainer.layout(run.spec), theirs.layout(other.spec))):
                 raise Refused(f"{run.name} and {other.name} both write to {both}, so nothing is freed there; stop one of them.")
+        if attempt is None or not run.live:
+            return OwnCleaning(None)
         saved = [one.step for one in sets if "trainer" in one.parts and one.parts["trainer"].whole and _since(one, attempt.started_t)]
         if not saved and self._pod.follower.recent(run.name, attempt.number).side("trainer").last_step is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from bs4_agent.paths import storage
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path, rename
+
+#: How mountinfo writes a blank in a path.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ def move(wanted: Sequence[Move], key: str) -> None:
     """Move all aside; StepFailed when the filesystem would not. What was moved before that stays aside and is freed with the action."""
     for one in wanted:
         target = one.trash / key / one.name
+        if mount := _mounted_below(one.source):
+            raise StepFailed(f"{mount} is mounted below {one.source}, and what lies there is not the run's; unmount it first.")
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rename(one.source, target)
@@ -61,6 +67,17 @@ def move(wanted: Sequence[Move], key: str) -> None:
             continue  # its own trainer was faster
         except OSError as error:
             raise StepFailed(f"{one.source} could not be moved to {target} ({error.strerror}); it was left where it is.") from error
+
+
+def _mounted_below(directory: Path) -> str | None:
+    """A mount of whatever kind: deleting goes through it, also where it is of the same filesystem."""
+    root = os.path.realpath(directory)
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            place = _OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4])
+            if place == root or place.startswith(f"{root}/"):
+                return place
+    return None
 
 
 def free(trashes: Sequence[Path], key: str) -> int:

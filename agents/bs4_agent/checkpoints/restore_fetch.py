@@ -154,6 +154,8 @@ def _download(store: Store, target: Target) -> None:
     if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):
         with target.staged.open("rb") as handle:
             os.fsync(handle.fileno())
+        # b2sdk gives it the time of its upload, by which it would be what a run has left behind: the first to be freed again.
+        os.utime(target.staged)
         return
     target.staged.unlink()
     raise StoreDamaged(f"{file.name} has {size} bytes or content that its manifest does not name; restore an older step with --step.")

@@ -81,12 +81,22 @@ class Descendants:
         self._young.clear()
         return changed
 
+    def _is_child(self, process: Process) -> bool:
+        """Of one of ours, and not of a stranger who has got the pid of one that has died since the last look."""
+        parent = self.known.get(process.parent)
+        if parent is None or process.ticks < parent.ticks:
+            return False
+        now = Process.of(process.parent)
+        if now is not None and now.ticks != parent.ticks:
+            del self.known[process.parent]
+        return now is not None and now.ticks == parent.ticks
+
     def _judge(self, pids: set[int]) -> bool:
         found = {pid: process for pid in pids - {self.root} if (process := Process.of(pid)) is not None}
         before = len(self.known)
         growing = True
         while growing:
-            ours = [pid for pid, process in found.items() if process.parent == self.root or process.parent in self.known]
+            ours = [pid for pid, process in found.items() if process.parent == self.root or self._is_child(process)]
             for pid in ours:
                 self.known[pid] = found.pop(pid)
                 self._young.add(pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import re
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -158,6 +159,10 @@ async def _create(options: argparse.Namespace) -> int:
 async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
     if not options.name:
         raise UsageError("create needs --run NAME.", "Say which run the machine is for.")
+    if not (math.isfinite(options.hours) and options.hours > 0):
+        raise UsageError(f"{options.hours:g} hours cannot be planned.", "Give --hours above 0.")
+    if options.max_spend is not None and not (math.isfinite(options.max_spend) and options.max_spend > 0):
+        raise UsageError(f"${options.max_spend:g} is no spend cap.", "Give --max-spend above 0.")
     plan = await rent.plan(
         _want(options), options.name, max_spend=options.max_spend, hours=options.hours, fallbacks=options.fallbacks, another=options.another
     )

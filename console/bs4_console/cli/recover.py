@@ -74,6 +74,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> None:
+    """Each run by itself: what one is refused is said and looked at again, and ends no other. Ended only when all are set up wrongly."""
+    wrong: set[str] = set()
+
     async def one(config: RunConfig) -> None:
         said = ""
         while True:
@@ -81,13 +84,17 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
                 async with controller_of(options, config) as controller:
                     while True:
                         outcome = await controller.look()
+                        wrong.discard(config.run)
                         said = _tell(options, config, outcome, said)
                         await asyncio.sleep(_STEP_S if outcome.word == "recovering" else options.every)
-            except (UsageError, RefusedError):
-                raise
             except ConsoleError as error:
+                if isinstance(error, UsageError):
+                    wrong.add(config.run)
+                    if len(wrong) == len(chosen):
+                        raise
                 if str(error) != said:
-                    complain(said := str(error))
+                    said = str(error)
+                    complain(f"{config.run}: {said}")
             await asyncio.sleep(options.every)
 
     await asyncio.gather(*(one(config) for config in chosen))

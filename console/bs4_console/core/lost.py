@@ -132,7 +132,10 @@ def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
         if alive:
             text = f"The provider says that {pod} does not run, and {alive[-1].source} has heard from it since: they contradict each other."
             return Verdict("unknown", text, (*gone, link, *alive), "Look again in some minutes; nothing is done meanwhile.")
-        if lasting and len(looks) >= known.rules.samples and not any(s.word == "up" for s in looks):
+        if answers := known.answers(first):
+            text = f"The provider says that {pod} does not run, and its address answered since ({answers[-1].source}: {answers[-1].word})."
+            return Verdict("unknown", text, (*gone, *answers, link), "They contradict each other: look again; nothing is done meanwhile.")
+        if lasting and len(looks) >= known.rules.samples:
             return _lost(pod, gone, looks)
         text = (
             f"The provider says that {pod} does not run ({gone[-1].value or gone[-1].word}); it is looked at again before that is believed."
@@ -212,6 +215,15 @@ class _Signs:
                 break
             since = sign.t
         return since
+
+    def answers(self, since: float) -> list[Sign]:
+        """Looks at its address, at or after `since`, at which something answered that may be it: a machine with another host key is not,
+        and while that is what the link finds, an open port is that machine's."""
+        link = self.now("ssh")
+        foreign = link is not None and link.word == _FOREIGN
+        spoke = [s for s in self.of("ssh") if s.word not in SILENT and s.word != _FOREIGN]
+        spoke += [] if foreign else [s for s in self.of("port") if s.word in ("open", "mute")]
+        return sorted((s for s in spoke if s.t >= since), key=lambda s: s.t)
 
     def life(self, since: float) -> list[Sign]:
         """Two looks of one witness, both at or after `since`, between which the time of what it saw moved on; [] without any."""

@@ -132,6 +132,9 @@ class Api:
             )
         if status == 403:
             return NotAllowed(self.provider, what, "Give the key the permission to read, create and end machines.")
+        if status == 404 and not _is_object(response.content):
+            # A proxy's page, or a wrong address: nothing is known of what was asked for.
+            return BadAnswer(self.provider, f"{what[:-1]}, and not by its API.", self._later())
         if status == 404:
             return NotThere(self.provider, what, "`bs4-console provision list` shows what there is.")
         if status == 429:
@@ -166,6 +169,13 @@ class Api:
 
     def _later(self) -> str:
         return "Try again; `bs4-console provision list` shows what exists."
+
+
+def _is_object(content: bytes) -> bool:
+    try:
+        return isinstance(json.loads(content), dict)
+    except ValueError:
+        return False
 
 
 def _seconds(text: str | None) -> float | None:

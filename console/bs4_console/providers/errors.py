@@ -54,11 +54,11 @@ class ServerTrouble(ProviderError):
 
 
 class BadAnswer(ProviderError):
-    """An answer that is not what the API promises (no JSON, a redirect, a missing field)."""
+    """An answer that is not what the API promises (no JSON, a redirect, a missing field, half a list): nothing is known by it."""
 
 
 class NotThere(ProviderError):
-    """404: no such machine, offer or path."""
+    """404 in the API's own JSON: no such machine, offer or path. (Any other page with 404 is a BadAnswer.)"""
 
     exit_code = USAGE
 

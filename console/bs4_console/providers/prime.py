@@ -15,7 +15,7 @@ from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number
-from bs4_console.providers.errors import NotThere
+from bs4_console.providers.errors import BadAnswer, NotThere
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://api.primeintellect.ai"
@@ -25,7 +25,7 @@ _STATES: dict[str, MachineState] = {
     "TERMINATED": "ended", "DELETED": "ended",
 }  # fmt: skip
 _SSH = re.compile(r"(?:(?P<user>[a-z_][\w-]*)@)?(?P<host>[A-Za-z0-9.:-]+?)(?:\s+-p\s+(?P<port>\d{1,5}))?")
-_PAGES = 50
+_PAGES, _PAGE = 50, 100
 
 
 class Prime:
@@ -105,14 +105,19 @@ class Prime:
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        found: list[Machine] = []
-        for page in range(_PAGES):
-            answer = table(self.name, await self._api.get("/pods/", {"offset": page * 100, "limit": 100}))
+        """All of them or an error. Without a usable count a page that is not full is the last one."""
+        found: dict[str, Machine] = {}
+        for _ in range(_PAGES):
+            answer = table(self.name, await self._api.get("/pods/", {"offset": len(found), "limit": _PAGE}))
             data = rows(self.name, answer, "data")
-            found += [self._machine(row) for row in data]
-            if not data or len(found) >= (number(answer.get("total_count")) or 0):
+            before = len(found)
+            found |= {machine.id: machine for machine in map(self._machine, data)}
+            total = number(answer.get("total_count"))
+            if len(found) == total or ((total is None or total < len(found)) and len(data) < _PAGE):
+                return list(found.values())
+            if len(found) == before:
                 break
-        return found
+        raise BadAnswer(self.name, f"its list of pods ends after {len(found)}, before all were told.", "Try again.")
 
     async def machine(self, machine_id: str) -> Machine | None:
         try:

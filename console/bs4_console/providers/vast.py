@@ -16,7 +16,7 @@ from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import FINGERPRINT, Capabilities, Machine, MachineState, Offer, Want, number
-from bs4_console.providers.errors import NotThere, Refused
+from bs4_console.providers.errors import BadAnswer, NotThere, Refused
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://console.vast.ai"
@@ -105,7 +105,7 @@ class Vast:
         after: str | None = None
         while True:
             params = {"limit": 25, "order_by": '[{"col":"id","dir":"asc"}]', "select_filters": "{}"}
-            answer = table(self.name, await self._api.get("/api/v1/instances/", params | ({"after_token": after} if after else {})))
+            answer = _told(await self._api.get("/api/v1/instances/", params | ({"after_token": after} if after else {})))
             found += [self._machine(row) for row in rows(self.name, answer, "instances")]
             after = text(answer.get("next_token"))
             if after is None:
@@ -113,7 +113,7 @@ class Vast:
 
     async def machine(self, machine_id: str) -> Machine | None:
         try:
-            answer = table(self.name, await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
+            answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
         except NotThere:
             return None
         row = answer.get("instances")
@@ -163,6 +163,14 @@ class Vast:
             self.name, identity(self.name, row), text(row.get("label")), state, raw, host, port, "root", number(row.get("dph_total")),
             moment(row.get("start_date")),
         )  # fmt: skip
+
+
+def _told(answer: Any) -> dict[str, Any]:
+    """What it answered with 200 is an answer only where it does not call it a failure itself: what such a one holds says nothing."""
+    found = table(Vast.name, answer)
+    if found.get("success") is False:
+        raise BadAnswer(Vast.name, "it answers, and says that it failed.", "Try again; `bs4-console provision list` shows what exists.")
+    return found
 
 
 def _same_key(known: Any, wanted: str) -> bool:

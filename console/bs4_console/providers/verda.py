@@ -1,13 +1,15 @@
 """Verda (formerly DataCrunch), https://api.verda.com/v1, as its own Python library speaks it (1.25, 2026-04).
 
 OAuth2 client credentials; prices are strings; a create answers with the plain id; the exact label goes into `description` (hostnames are
-lower case and short). A volume goes on costing unless the delete names it; a machine that is still provisioning cannot be deleted.
+lower case and short). A volume goes on costing unless the delete names it, also that of a machine that Verda took back: such a machine is
+`stopped` and not `ended` while its volume is there. A machine that is still provisioning cannot be deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -15,8 +17,8 @@ import httpx
 from bs4_console.core.notify import Secret
 from bs4_console.providers import gpus
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, key_name, number, ulid_of
-from bs4_console.providers.errors import BadAnswer, NotThere
+from bs4_console.providers.base import Capabilities, Machine, MachineState, Offer, Want, is_ours, key_name, number, ulid_of
+from bs4_console.providers.errors import BadAnswer, NotThere, ProviderError
 from bs4_console.providers.shapes import identity, moment, rows, table, text
 
 BASE_URL = "https://api.verda.com/v1"
@@ -42,6 +44,7 @@ class Verda:
         self._until_m = 0.0
         self._asking = asyncio.Lock()
         self._key_id: str | None = None
+        self._disk_types: list[dict[str, Any]] | None = None
 
     async def _token(self) -> dict[str, str]:
         async with self._asking:
@@ -59,7 +62,7 @@ class Verda:
     async def offers(self, want: Want) -> list[Offer]:
         kinds = rows(self.name, await self._api.get("/instance-types", {"currency": "usd"}))
         places = rows(self.name, await self._api.get("/instance-availability", {"isSpot": str(want.interruptible).lower()}))
-        disk = await self._disk_price(want.disk_gb)
+        disk, notes = await self._disk_price(want.disk_gb)
         found = []
         for row in kinds:
             price = number(row.get("spot_price" if want.interruptible else "price_per_hour"))
@@ -67,22 +70,34 @@ class Verda:
             count = table(self.name, row, "gpu").get("number_of_gpus")
             if price is None or price <= 0 or count != want.count or not gpus.fits(want.gpu, gpu):
                 continue
+            if not _dollars(currency := row.get("currency")):
+                raise BadAnswer(
+                    self.name, f"its prices are in {str(currency)[:8].upper()}, not in US dollars: they are not compared.",
+                    "Let the account be billed in US dollars, or leave it out with --provider.",
+                )  # fmt: skip
             kind = str(row.get("instance_type"))
             found += [
                 Offer(
                     self.name, f"{kind}/{place}", gpu, want.count, price + disk, want.disk_gb, place, interruptible=want.interruptible,
-                    detail={"instance_type": kind, "location_code": place},
+                    notes=notes, detail={"instance_type": kind, "location_code": place},
                 )
                 for place in (str(entry.get("location_code")) for entry in places if kind in (entry.get("availabilities") or []))
                 if want.region is None or want.region.lower() in place.lower()
             ]  # fmt: skip
         return sorted(found, key=lambda offer: offer.price)
 
-    async def _disk_price(self, size_gb: int) -> float:
-        for row in rows(self.name, await self._api.get("/volume-types")):
+    async def _disk_price(self, size_gb: float) -> tuple[float, tuple[str, ...]]:
+        """(US dollars an hour, what they leave out)."""
+        if self._disk_types is None:
+            self._disk_types = rows(self.name, await self._api.get("/volume-types"))
+        for row in self._disk_types:
             if row.get("type") == "NVMe":
-                return size_gb * (number(table(self.name, row, "price").get("price_per_month_per_gb")) or 0.0) / _HOURS_A_MONTH
-        return 0.0
+                price = table(self.name, row, "price")
+                cost = size_gb * (number(price.get("price_per_month_per_gb")) or 0.0) / _HOURS_A_MONTH
+                if _dollars(currency := price.get("currency")):
+                    return cost, ()
+                return 0.0, (f"its disk costs {cost:.4f} {str(currency)[:8].upper()} an hour more",)
+        return 0.0, ()
 
     async def prepare(self, public_key: str) -> None:
         for row in rows(self.name, await self._api.get("/sshkeys")):
@@ -108,33 +123,71 @@ class Verda:
             raise self._api.doubt("its answer is no id.", label) from None
 
     async def machines(self) -> list[Machine]:
-        return [self._machine(row) for row in rows(self.name, await self._api.get("/instances"))]
+        return [await self._whole(self._machine(row)) for row in rows(self.name, await self._api.get("/instances"))]
 
     async def machine(self, machine_id: str) -> Machine | None:
         try:
-            return self._machine(table(self.name, await self._api.get(f"/instances/{machine_id}")))
+            row = table(self.name, await self._api.get(f"/instances/{machine_id}"))
         except NotThere:
             return None
+        return await self._whole(self._machine(row))
 
     async def terminate(self, machine: Machine) -> None:
         volume = machine.detail.get("os_volume_id")
-        body = {"id": [machine.id], "action": "delete", "volume_ids": [volume] if volume else []}
+        path = "/instances"
+        body: dict[str, Any] = {"id": [machine.id], "action": "delete", "volume_ids": [volume] if volume else []}
+        if machine.detail.get("left"):
+            path, body = "/volumes", {"id": [volume], "action": "delete", "is_permanent": True}
         try:
-            await self._api.once("PUT", "/instances", body=body)
+            await self._api.once("PUT", path, body=body)
         except NotThere:
             return
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         return ()
 
+    async def _whole(self, machine: Machine) -> Machine:
+        """With its volume, which costs by itself: one of ours that will never run again has not ended while that is there."""
+        volume = machine.detail.get("os_volume_id")
+        if not is_ours(machine.label) or volume is None:
+            return machine
+        try:
+            size = await self._volume_gb(volume)
+            if machine.state != "ended":
+                disk, _ = await self._disk_price(size or 0.0)
+                return replace(machine, price=None if machine.price is None else machine.price + disk)
+        except ProviderError:
+            if machine.state == "ended":
+                raise
+            return replace(machine, price=None)  # it runs, that is known; what it costs in all is not
+        if size is None:
+            return machine
+        left = f"{machine.raw_state}, its volume is left"
+        return replace(machine, state="stopped", raw_state=left, host=None, port=None, price=None, detail={**machine.detail, "left": True})
+
+    async def _volume_gb(self, volume: str) -> float | None:
+        """Its size; None when it is gone or in the trash."""
+        try:
+            row = table(self.name, await self._api.get(f"/volumes/{volume}"))
+        except NotThere:
+            return None
+        gone = row.get("deleted_at") is not None or row.get("status") == "deleted"
+        return None if gone else number(row.get("size")) or 0.0
+
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))
         host = text(row.get("ip"))
+        volume = row.get("os_volume_id")
         return Machine(
             self.name, identity(self.name, row), text(row.get("description")), _STATES.get(raw, "unknown"), raw, host, 22 if host else None,
-            "root", number(row.get("price_per_hour")), moment(row.get("created_at")),
-            detail={"os_volume_id": text(row.get("os_volume_id"))},
+            "root", number(row.get("price_per_hour")) if _dollars(row.get("currency")) else None, moment(row.get("created_at")),
+            detail={"os_volume_id": identity(self.name, row, "os_volume_id") if volume else None},
         )  # fmt: skip
+
+
+def _dollars(currency: Any) -> bool:
+    """US dollars are asked for; where nothing is said they were given."""
+    return currency is None or str(currency).lower() == "usd"
 
 
 async def _nothing() -> dict[str, str]:

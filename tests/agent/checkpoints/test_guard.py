@@ -238,6 +238,24 @@ def test_two_runs_in_one_place_are_left_alone(demo: Guarded) -> None:
     assert "both write to" in demo.said()[0][1]
 
 
+def test_an_order_for_a_run_that_has_stopped_frees_nothing_of_another_that_trains_there(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    other = demo.runs.register(LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out))
+    demo.train()
+    other.attempts, demo.run.attempts = demo.run.attempts, []
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    assert "both write to" in demo.said()[0][1]
+
+
+def test_what_is_mounted_below_a_step_is_not_the_runs(tmp_path: Path) -> None:
+    (mounted := tmp_path / "a b").mkdir()
+    assert removal._mounted_below(mounted) is None
+    assert removal._mounted_below(Path("/")) == "/"
+    assert removal._mounted_below(Path("/proc").resolve()) == "/proc"
+
+
 def test_in_doubt_nothing_goes_and_it_is_said_once(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     old(demo.spec, 5, 10, 15)
     monkeypatch.setattr(guard_module, "verify", lambda one: "trainer: __0_0.distcp is empty" if one.step > 5 else "")

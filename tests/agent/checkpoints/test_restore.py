@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,8 +74,11 @@ def test_the_newest_step_is_put_where_its_trainer_looks(pod: NewPod) -> None:
     plan = pod.plan()
     assert plan["plan"]["resume"] == 20
     assert not pod.out.exists(), "a plan touches nothing"
+    began_t = time.time()
     end = pod.restore(plan)
     assert end["event"] == "done", end
+    old = [path for path in pod.out.rglob("*") if path.is_file() and path.stat().st_mtime < began_t and path.stat().st_size]
+    assert old == [], "what is older than the run's start counts as left behind, and goes first"
     assert tree(pod.out) == lost(pod, 20)
     assert complete(pod) == [20]
     launch = end["result"]["launch"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -16,6 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from bs4_console.cli import provision
+from bs4_console.core.errors import UsageError
+from bs4_console.core.provision import Provisioner
+from bs4_console.core.provision_book import Book
 from bs4_console.demo import cloud as clouds
 from bs4_console.demo.cloud import Cloud
 from bs4_console.providers.base import label_of
@@ -102,6 +107,17 @@ def test_nothing_is_rented_without_the_plans_hash(console: Console, cloud: Cloud
     again = console("provision", "create", "--plan", plan["plan_hash"][:16], "--identity", str(identity), "--no-wait")
     assert again.code == 4
     assert len(cloud.sent("vast", "create")) == 1
+
+
+@pytest.mark.parametrize("wrong", [("--hours", "-24"), ("--hours", "0"), ("--hours", "nan"), ("--hours", "inf"), ("--max-spend", "nan")])
+async def test_no_number_of_hours_passes_the_spend_cap(wrong: tuple[str, str]) -> None:
+    """Of -24 hours every plan would be under every cap. Nobody is asked for offers."""
+    parser = argparse.ArgumentParser()
+    provision.configure(parser)
+    options = parser.parse_args(["create", *H100, "--run", "qwen", "--max-price", "6", "--max-spend", "1", *wrong])
+    with pytest.raises(UsageError) as caught:
+        await provision._planned(options, Provisioner([], Book(), "tester"))
+    assert wrong[0] in caught.value.next_step
 
 
 def test_a_create_in_doubt_says_what_may_exist_and_list_shows_it(console: Console, cloud: Cloud, identity: Path) -> None:

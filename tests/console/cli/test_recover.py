@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import configparser
+import contextlib
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 import yaml
 
+from bs4_console.cli import recover
 from bs4_console.core import controller_config
-from bs4_console.core.errors import UsageError
+from bs4_console.core.controller_terms import Outcome
+from bs4_console.core.errors import RefusedError, UsageError
 from tests.console.cli.conftest import Console
 
 GOOD = """
@@ -95,6 +101,53 @@ def test_one_at_a_time_on_one_machine(tmp_path):
         other.stdin.close()
     assert done.code == 4
     assert "Another `recover` looks after demo" in done.sentence
+
+
+def _configs(place: Path, *names: str) -> list[controller_config.RunConfig]:
+    text = "".join(GOOD.replace("runs.demo", f"runs.{name}") for name in names)
+    return list(controller_config.read(written(place, text)).values())
+
+
+async def _watched(monkeypatch, configs, look) -> None:
+    @contextlib.asynccontextmanager
+    async def controller_of(options, config):
+        yield types.SimpleNamespace(look=lambda: look(config.run))
+
+    monkeypatch.setattr(recover, "controller_of", controller_of)
+    async with asyncio.timeout(30):
+        await recover._watch(argparse.Namespace(every=0.001, quiet=True, json=False), configs)
+
+
+@pytest.mark.parametrize(
+    "error", [RefusedError("Its host key cannot be told.", "Allow it."), UsageError("There is no such pod.", "Add it.")]
+)
+async def test_what_one_run_is_refused_is_said_once_and_the_others_go_on(tmp_path, monkeypatch, capsys, error):
+    looks = {"bad": 0, "good": 0}
+
+    class Enough(Exception):
+        pass
+
+    async def look(run):
+        looks[run] += 1
+        if run == "bad":
+            raise error
+        if looks["bad"] >= 3 and looks["good"] >= 3:
+            raise Enough
+        return Outcome("watching", "All is well.", 0)
+
+    with pytest.raises(Enough):
+        await _watched(monkeypatch, _configs(tmp_path, "bad", "good"), look)
+    assert capsys.readouterr().err.count(f"bad: {error}") == 1
+
+
+async def test_a_watch_in_which_every_run_is_set_up_wrongly_ends(tmp_path, monkeypatch):
+    """systemd does not start it again then (exit code 2)."""
+
+    async def look(run):
+        raise UsageError(f"{run} has no credentials.", "Name them.")
+
+    with pytest.raises(UsageError):
+        await _watched(monkeypatch, _configs(tmp_path, "one", "two"), look)
 
 
 def test_read_only_and_a_plan_of_no_run(tmp_path):

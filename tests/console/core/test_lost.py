@@ -149,6 +149,32 @@ def test_another_machine_at_the_address_of_one_that_is_gone():
     assert not of(ssh((75, "auth failed"), (190, "auth failed")) + provider((70, "gone"), (185, "gone"))).lost, "our key's owner answers"
 
 
+def ports(*looks: tuple[float, str]) -> list[Sign]:
+    return [Sign(t, "port", word) for t, word in looks]
+
+
+@pytest.mark.parametrize("word", ["open", "mute"])
+def test_something_that_answers_at_the_address_contradicts_the_provider(word):
+    verdict = of(DOWN + GONE + ports((75, "silent"), (191, word)))
+    assert verdict.word == "unknown"
+    assert f"port: {word}" in verdict.sentence
+    assert of(DOWN + GONE + ports((75, word), (191, "refused"))).word == "unknown", "answered meanwhile"
+    assert of(DOWN + GONE + ports((30, word), (75, "refused"), (191, "silent"))).word == "reclaimed", "before the provider said so"
+
+
+def test_an_open_port_of_another_machine_at_the_address_is_not_its():
+    foreign = ssh((75, "HOST KEY CHANGED"), (190, "HOST KEY CHANGED"))
+    assert of(foreign + provider((70, "gone"), (185, "gone")) + ports((76, "open"), (191, "open"))).word == "ended"
+
+
+@pytest.mark.parametrize("word", ["auth failed", "host key?", "no session", "no agent", "disk full", "up"])
+def test_every_look_meanwhile_must_have_found_nobody(word):
+    gone = provider((70, "gone"), (185, "gone"))
+    assert of(ssh((75, word), (190, "unreachable")) + gone).word == "unknown"
+    assert of(ssh((75, "lost"), (120, word), (190, "unreachable")) + gone).word == "unknown"
+    assert of(ssh((60, word), (120, "lost"), (190, "unreachable")) + gone).word == "ended", "before the provider said so"
+
+
 _words: dict[Source, list[str]] = {
     "ssh": ["up", *sorted(SILENT), "HOST KEY CHANGED", "auth failed"],
     "port": ["open", "mute", "refused", "silent"],
@@ -175,6 +201,8 @@ def test_whatever_is_seen_a_loss_rests_on_two_sources(signs):
     for source in ("provider", "ssh"):
         assert not of([s for s in signs if s.source != source]).lost
     assert max((s for s in signs if s.source == "ssh"), key=lambda s: s.t).word != "up"
+    first = min(s.t for s in verdict.evidence if s.source == "provider")
+    assert not [s for s in signs if s.source == "ssh" and s.t >= first and s.word in ("up", "auth failed")]
 
 
 @settings(max_examples=80, deadline=None)

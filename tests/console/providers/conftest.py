@@ -16,7 +16,7 @@ from bs4_console.demo.cloud import Cloud
 from bs4_console.providers.base import Provider
 
 #: Read once: it takes longer than a test.
-_CONTEXT = ssl.create_default_context()
+CONTEXT = ssl.create_default_context()
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPractice0000000000000000000000000000000000 tester@example.org"
 
@@ -33,7 +33,7 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(verify=_CONTEXT) as made:
+    async with httpx.AsyncClient(verify=CONTEXT) as made:
         yield made
 
 

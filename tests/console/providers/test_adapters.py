@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import httpx
 import pytest
 
 from bs4_console import providers
 from bs4_console.core.errors import ConsoleError
+from bs4_console.core.provision import Patience, Provisioner
+from bs4_console.core.provision_book import Book
 from bs4_console.demo.cloud import Cloud
 from bs4_console.providers.base import Machine, Offer, Provider, Want, label_of
 from bs4_console.providers.errors import BadAnswer, InDoubt, NotAllowed, RateLimited, Refused, ServerTrouble, Unreached, WrongKey
 
-from .conftest import PUBLIC_KEY, adapter
+from .conftest import CONTEXT, PUBLIC_KEY, adapter, key_of
 
 WANT = Want("H100", 2, max_price=20.0, disk_gb=100)
 LABEL = label_of("qwen-grpo", "01KAPRACTCE0000000000000AA")
@@ -255,3 +260,149 @@ async def test_host_keys_are_learned_over_the_providers_api(cloud: Cloud, client
         told = await provider.host_keys(machine)
         assert bool(told) == provider.capabilities.host_keys
         assert all(mark.startswith("SHA256:") for mark in told)
+
+
+# Half answers: nothing is concluded from them
+
+
+async def _answering(name: str, answer: Callable[[httpx.Request], httpx.Response]) -> AsyncIterator[Provider]:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), verify=CONTEXT) as client:
+        yield providers.make(name, client, key=key_of(name), environment={})
+
+
+def _pods(first: int, last: int) -> list[dict[str, str]]:
+    return [{"id": f"p{number}", "name": f"n{number}", "status": "ACTIVE"} for number in range(first, last)]
+
+
+async def test_a_list_of_pods_that_ends_before_its_own_count_is_no_list() -> None:
+    async for prime in _answering("prime", lambda _: httpx.Response(200, json={"data": [], "total_count": 3})):
+        with pytest.raises(BadAnswer):
+            await prime.machines()
+    async for prime in _answering("prime", lambda _: httpx.Response(200, json={"data": _pods(0, 100)})):  # the same page for ever
+        with pytest.raises(BadAnswer):
+            await prime.machines()
+
+
+@pytest.mark.parametrize(("count", "most"), [({}, 100), ({"total_count": 150}, 100), ({"total_count": 150}, 40), ({"total_count": 0}, 100)])
+async def test_pods_are_read_to_the_last_with_and_without_a_count(count: dict[str, int], most: int) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        first = int(request.url.params["offset"])
+        return httpx.Response(200, json={"data": _pods(first, min(first + most, 150)), **count})
+
+    async for prime in _answering("prime", answer):
+        assert len(await prime.machines()) == 150
+
+
+@pytest.mark.parametrize("held", [None, []])
+async def test_what_vast_itself_calls_a_failure_says_nothing_of_machines(held: object) -> None:
+    answer = {"success": False, "error": "x", "msg": "try later", "instances": held}
+    async for vast in _answering("vast", lambda _: httpx.Response(200, json=answer)):
+        with pytest.raises(BadAnswer):
+            await vast.machine("7")
+        with pytest.raises(BadAnswer):
+            await vast.machines()
+
+
+@pytest.mark.parametrize("name", providers.NAMES)
+@pytest.mark.parametrize(
+    ("page", "gone"), [(b"<html>not found</html>", False), (b"", False), (b'"not found"', False), (b'{"message": "not found"}', True)]
+)
+async def test_only_the_apis_own_404_says_that_a_machine_is_gone(name: str, page: bytes, gone: bool) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/token"):
+            return httpx.Response(200, json={"access_token": "practice-token", "expires_in": 3600})
+        return httpx.Response(404, content=page)
+
+    async for provider in _answering(name, answer):
+        machine = Machine(name, "7", LABEL, "running", "running")
+        if gone:
+            assert await provider.machine("7") is None
+            await provider.terminate(machine)
+        else:
+            with pytest.raises(BadAnswer):
+                await provider.machine("7")
+            with pytest.raises(BadAnswer):
+                await provider.terminate(machine)
+
+
+# Verda: the volume, the currency
+
+
+class _Verda:
+    """One rented machine at Verda, with its volume."""
+
+    def __init__(self, **terms: object) -> None:
+        self.terms: dict[str, object] = {"currency": "usd", "disk": "usd", "status": "running", "volume": 200, "trouble": ()} | terms
+        self.orders: list[tuple[str, dict[str, object]]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path, terms = request.url.path.removeprefix("/v1"), self.terms
+        if path in terms["trouble"]:  # type: ignore[operator]
+            return httpx.Response(403, json={"message": "no"})
+        if request.method == "PUT":
+            self.orders.append((path, json.loads(request.content)))
+            if path == "/volumes":
+                terms["volume"] = None
+            return httpx.Response(202)
+        row = {
+            "id": "i1", "description": LABEL, "status": terms["status"], "price_per_hour": 4.0, "os_volume_id": "v1", "ip": "192.0.2.7",
+        }  # fmt: skip
+        kind = {
+            "instance_type": "2H", "model": "H100", "name": "H100 SXM5 80GB", "gpu": {"number_of_gpus": 2}, "price_per_hour": "4.00",
+            "gpu_memory": {"size_in_gigabytes": 160}, "currency": terms["currency"],
+        }  # fmt: skip
+        answers: dict[str, object] = {
+            "/oauth2/token": {"access_token": "practice-token", "expires_in": 3600}, "/instances": [row], "/instances/i1": row,
+            "/instance-types": [kind], "/instance-availability": [{"location_code": "FIN-01", "availabilities": ["2H"]}],
+            "/volume-types": [{"type": "NVMe", "price": {"price_per_month_per_gb": 0.73, "currency": terms["disk"]}}],
+        }  # fmt: skip
+        if terms["volume"] is not None:
+            answers["/volumes/v1"] = {"id": "v1", "name": LABEL, "size": terms["volume"], "status": "detached", "deleted_at": None}
+        return httpx.Response(200, json=answers[path]) if path in answers else httpx.Response(404, json={"message": "not found"})
+
+
+async def test_the_volume_of_a_machine_that_verda_took_back_costs_and_is_ended(tmp_path: Path) -> None:
+    world = _Verda(status="discontinued")
+    async for verda in _answering("verda", world):
+        found = await verda.machine("i1")
+        assert found is not None
+        assert (found.state, found.raw_state) == ("stopped", "discontinued, its volume is left")
+        assert [machine.state for machine in await verda.machines()] == ["stopped"]
+        rent = Provisioner([verda], Book(tmp_path / "book"), "tester", patience=Patience(poll_s=0.01))
+        await rent.terminate(found)
+        assert world.orders == [("/volumes", {"id": ["v1"], "action": "delete", "is_permanent": True})]
+        after = await verda.machine("i1")
+        assert after is not None
+        assert after.state == "ended"
+
+
+async def test_whether_the_volume_is_gone_is_not_guessed() -> None:
+    world = _Verda(status="discontinued", trouble=("/volumes/v1",))
+    async for verda in _answering("verda", world):
+        with pytest.raises(NotAllowed):
+            await verda.machine("i1")
+    running = _Verda(trouble=("/volumes/v1",))
+    async for verda in _answering("verda", running):
+        found = await verda.machine("i1")
+        assert found is not None
+        assert (found.state, found.price) == ("running", None)
+
+
+async def test_the_price_of_a_machine_at_verda_is_that_of_its_offer() -> None:
+    async for verda in _answering("verda", _Verda()):
+        (offer,) = await verda.offers(Want("H100", 2, disk_gb=200))
+        found = await verda.machine("i1")
+        assert found is not None
+        assert offer.price == pytest.approx(4.2)
+        assert found.price == pytest.approx(offer.price)
+        assert [machine.price for machine in await verda.machines()] == [pytest.approx(4.2)]
+
+
+async def test_no_other_currency_is_taken_for_dollars() -> None:
+    async for verda in _answering("verda", _Verda(currency="eur")):
+        with pytest.raises(BadAnswer, match="in EUR, not in US dollars"):
+            await verda.offers(WANT)
+    async for verda in _answering("verda", _Verda(disk="eur")):
+        (offer,) = await verda.offers(Want("H100", 2, disk_gb=200))
+        assert offer.price == pytest.approx(4.0)
+        assert offer.notes == ("its disk costs 0.2000 EUR an hour more",)

@@ -60,6 +60,8 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
             kept[one.step] = "a milestone"
         elif one.step in newest:
             kept[one.step] = "one of the newest"
+        elif one.manifest is None and any(entry.name.endswith("/manifest.json") for entry in one.entries):
+            kept[one.step] = f"it cannot be judged ({one.missing})"  # a newer version's, for one
         elif not one.whole and (one.step >= oldest or latest_t - max(entry.t for entry in one.entries) < YOUNG_S):
             kept[one.step] = f"not whole ({one.missing}), it may be on its way up"
         else:

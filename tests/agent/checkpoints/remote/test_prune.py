@@ -67,6 +67,13 @@ def test_what_is_on_its_way_up_stays() -> None:
     assert [one.step for one in decide(young, 2).remove] == [20]
 
 
+def test_a_manifest_that_cannot_be_read_is_no_permission() -> None:
+    """A newer version may have written it; the step is then whole for that one, and perhaps a milestone."""
+    strange = RemoteStep(10, 1000.0, [Entry("runs/demo/steps/step_10/manifest.json", 10, None, 1000.0, "v")], None, "its schema is unknown")
+    found = decide(_run(strange, *(_step(n, n * 1000.0 + 10 * YOUNG_S) for n in (20, 30, 40)), pointer=40), 2)
+    assert ([one.step for one in found.remove], found.kept[10]) == ([20], "it cannot be judged (its schema is unknown)")
+
+
 def test_a_run_that_was_set_back_keeps_its_newest_work() -> None:
     """Steps 25 and 30 were trained after 50, 60 and 70 had been left behind."""
     run = _run(_step(50, 1.0), _step(60, 2.0), _step(70, 3.0), _step(25, 4.0), _step(30, 5.0), pointer=30)
