@@ -12,3 +12,11 @@ def ulid() -> str:
     """48 bits of milliseconds, 80 random ones."""
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+
+
+def made_t(key: str) -> float:
+    """Wall seconds, to the millisecond, at which an action's key was made."""
+    value = 0
+    for sign in key[:10].upper():
+        value = value << 5 | _ALPHABET.index(sign)
+    return value / 1000

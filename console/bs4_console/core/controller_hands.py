@@ -17,6 +17,7 @@ from bs4_agent.checkpoints import restore_source
 from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.ids import made_t
 from bs4_console.core import checkpoints, launch, restore, setup, standing
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_state import Where
@@ -216,8 +217,14 @@ class RealHands:
 
     async def terminate(self, where: Where) -> bool:
         async with self.provisioner() as provisioner:
-            machine = await provisioner.providers[where.provider].machine(where.instance)
-            if machine is None or machine.state == "ended":
+            provider = provisioner.providers[where.provider]
+            machine = await provider.machine(where.instance)
+            if machine is None:
+                # Gone is what neither its id nor its label finds, once it must have been listed: else it would be paid and forgotten.
+                machine = next((one for one in await provider.machines() if where.label and one.label == where.label), None)
+            if machine is None:
+                return not _just_made(where, provisioner.patience.list_s)
+            if machine.state == "ended":
                 return True
             if not where.label or machine.label != where.label:
                 raise RefusedError(
@@ -257,6 +264,8 @@ class RealHands:
         async with self.provisioner() as provisioner:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
+            if machine is None and _just_made(where, provisioner.patience.list_s):
+                return None
             if machine is None or machine.state in ("stopped", "ended"):
                 said = "no longer there" if machine is None else machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
@@ -377,3 +386,9 @@ async def _ended(live: PodSession, key: str) -> bool:
                 raise Failed(f"{last.kind} on {live.state.name} did not succeed: {last.detail}")
             return True
     return False
+
+
+def _just_made(where: Where, list_s: float) -> bool:
+    """Whether what was rented may still be missing from what its provider shows; its label tells when that was."""
+    made = ulid_of(where.label)
+    return made is not None and time.time() - made_t(made) < list_s

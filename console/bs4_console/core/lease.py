@@ -100,6 +100,8 @@ class Lease:
         rows = sorted((v for v in await self._versions() if v.t + self._ttl >= now), key=lambda v: (v.t, v.version))
         for row in rows:
             if row.version not in self._mine:
+                # Ours would outlive theirs, and then keep them from going on, as theirs would keep us.
+                await self._withdraw()
                 raise await self._held(row.t + self._ttl - now)
             if row.t + self._ttl >= now + self._margin and row.t <= now - self._settle:
                 return Grant(self._clock, begun + self._margin)
@@ -109,11 +111,14 @@ class Lease:
 
     async def release(self) -> None:
         """Take our own versions away. Where the key may not delete they end by themselves."""
+        await self._withdraw()
+        self._mine.clear()
+
+    async def _withdraw(self) -> None:
         for version in await self._versions():
             if version.version in self._mine:
                 with contextlib.suppress(StoreAuth):
                     await self._call(self._store.delete, version)
-        self._mine.clear()
 
     async def _write(self) -> Entry:
         """A claim. One that took long might not have been listed by others in time: it does not count as ours."""

@@ -14,6 +14,7 @@ import pytest
 
 from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.checkpoints.remote.layout import Layout
+from bs4_agent.ids import ulid
 from bs4_console import providers
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_hands import KeyedBook, RealHands
@@ -67,6 +68,19 @@ async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(c
     assert await does.terminate(where) is True
     assert cloud.market.living() == []
     assert await does.terminate(where) is True, "gone is gone"
+
+
+async def test_a_machine_that_is_not_listed_yet_is_neither_failed_nor_gone(cloud, tmp_path):
+    """Lists lag behind a create: given up, it would go on costing, and another one would be rented beside it."""
+    does = hands(cloud, tmp_path)
+    chosen = await does.choose(5.0)
+    assert chosen is not None
+    cloud.fault("vast", "create", "lag", seconds=600)
+    label = label_of("demo", ulid())
+    where = await does.create(chosen, label)
+    assert await does.set_up(where) is None
+    assert await does.terminate(where) is False
+    assert [m.label for m in cloud.market.living()] == [label]
 
 
 async def test_no_offer_under_the_cap(cloud, tmp_path):

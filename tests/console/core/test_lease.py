@@ -280,6 +280,18 @@ async def test_a_claim_that_is_next_in_line_ends_the_hold_in_time():
         await mine.guard()
 
 
+async def test_who_asks_in_vain_again_and_again_does_not_take_it_from_its_holder():
+    """A controller that is restarted at every look knows its own versions from its journal, and renews before it looks who holds it."""
+    world, told = World(), ["one of before"]
+    holder = plain(world, "holder")
+    await holder.take()
+    while world.now < 1e9 + 3 * TTL:
+        world.now += 60
+        await holder.guard()
+        with pytest.raises(LeaseHeld):
+            await plain(world, "restarted", mine=told, note=told.append).hold()
+
+
 async def test_a_grant_runs_out():
     world = World()
     grant = await plain(world).take()
