@@ -339,7 +339,7 @@ def with_agent(home: Home, log: Path, measure: Callable[[Agent], Times]) -> Call
     def measured() -> Times:
         with agent(Home(home.root), log) as running:
             times = measure(running)
-        shutil.rmtree(home.root)
+        shutil.rmtree(home.root)  # made below this benchmark's own temporary directory
         return times
 
     return measured

@@ -61,14 +61,19 @@ def test_how_the_run_was_started_goes_with_its_steps(agent: Agent) -> None:
     assert {made.config, *files.values()} <= {file.path for file in made.files}
 
 
-def test_the_worker_gives_way_to_the_run(agent: Agent) -> None:
+def _at_the_end_of_an_upload(agent: Agent) -> None:
+    """Step 5 is ordered, and its worker waits for the store to finish a large file."""
     agent.bench.save(5, large=LARGE)
     reached = threading.Event()
     agent.bench.server.faults.add(
         Fault("stop", call="b2_finish_large_file", on=reached.set), Fault("hang", call="b2_finish_large_file", seconds=3)
     )
     agent.order()
-    assert reached.wait(30)
+    assert reached.wait(60)
+
+
+def test_the_worker_gives_way_to_the_run(agent: Agent) -> None:
+    _at_the_end_of_an_upload(agent)
     worker = psutil.Process(agent.worker())
     assert worker.nice() == 19
     threads = [psutil.Process(thread.id) for thread in worker.threads()]
@@ -78,13 +83,7 @@ def test_the_worker_gives_way_to_the_run(agent: Agent) -> None:
 
 
 def test_a_worker_that_is_killed_is_started_again(agent: Agent) -> None:
-    agent.bench.save(5, large=LARGE)
-    reached = threading.Event()
-    agent.bench.server.faults.add(
-        Fault("stop", call="b2_finish_large_file", on=reached.set), Fault("hang", call="b2_finish_large_file", seconds=3)
-    )
-    agent.order()
-    assert reached.wait(60)
+    _at_the_end_of_an_upload(agent)
     os.kill(agent.worker(), signal.SIGKILL)
     agent.until(lambda: agent.view.pointer == 5)
     failed = [r for r in agent.book.records() if r["type"] == "sync" and r["event"] == "failed"]
@@ -95,13 +94,7 @@ def test_a_worker_that_is_killed_is_started_again(agent: Agent) -> None:
 @pytest.mark.long
 @pytest.mark.beside
 def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
-    agent.bench.save(5, large=LARGE)
-    reached = threading.Event()
-    agent.bench.server.faults.add(
-        Fault("stop", call="b2_finish_large_file", on=reached.set), Fault("hang", call="b2_finish_large_file", seconds=3)
-    )
-    agent.order()
-    assert reached.wait(60)
+    _at_the_end_of_an_upload(agent)
     pid = agent.worker()
     agent.restart()
     assert not Path(f"/proc/{pid}").exists()
