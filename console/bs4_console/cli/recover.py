@@ -45,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="which runs, for how much (default: recover.toml beside pods.toml)")
     parser.add_argument("--run", dest="name", metavar="NAME", help="only this run of it")
     parser.add_argument("--plan", metavar="HASH", help="confirm the plan of --run that an earlier look has shown")
+    parser.add_argument("--moved", action="store_true", help="--run was moved by hand to the pod that its table names now")
     parser.add_argument("--dry-run", action="store_true", help="look, show what would be done, and do nothing")
     parser.add_argument("--every", type=float, default=60.0, metavar="S", help="with --watch: seconds between two looks (default: 60)")
     parser.add_argument(
@@ -59,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
         text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(encoding="utf-8")
         print(text.replace("@BS4_CONSOLE@", shutil.which("bs4-console") or "bs4-console"), end="")
         return 0
-    if options.plan and not options.name:
-        raise UsageError("--plan confirms the plan of one run.", "Name it with --run.")
+    if (options.plan or options.moved) and not options.name:
+        raise UsageError("--plan and --moved are said of one run.", "Name it with --run.")
     if options.read_only and not options.dry_run:
         raise RefusedError("Nothing was done: this console was started with --read-only.", "Look with --dry-run.")
     known = controller_config.read(options.config)
@@ -174,10 +175,10 @@ async def controller_of(options: argparse.Namespace, config: RunConfig) -> Async
         )  # fmt: skip
         pod = next((known for known in Inventory().list() if known.name == config.pod), None)
         first = Where(config.pod, (pod and pod.provider) or "", (pod and pod.instance) or "", price=pod.price if pod else None)
-        hands = RealHands(config, store, _Reach(), lambda: _provisioner(config), _public_key(config), given, outside=outside.ask)
+        hands = RealHands(config, store, _Reach(), lambda only: _provisioner(config, only), _public_key(config), given, outside=outside.ask)
         yield Controller(
             records, lease, hands, first, config.limits, "auto" if config.mode == "auto" else "ask",
-            confirm=options.plan or "", dry=options.dry_run,
+            confirm=options.plan or "", moved=options.moved, dry=options.dry_run,
         )  # fmt: skip
 
 
@@ -196,7 +197,8 @@ def _public_key(config: RunConfig) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _provisioner(config: RunConfig) -> AsyncIterator[Provisioner]:
+async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisioner]:
+    """Of one provider, which recover.toml need not name any more: a machine there is still to be looked after. Or of all that it names."""
     import httpx
 
     from bs4_console import providers
@@ -205,7 +207,7 @@ async def _provisioner(config: RunConfig) -> AsyncIterator[Provisioner]:
     from bs4_console.providers import keys
 
     async with httpx.AsyncClient() as client:
-        names = config.providers or keys.known()
+        names = (only,) if only else config.providers or keys.known()
         yield Provisioner([providers.make(name, client) for name in names], KeyedBook(), sessions.who(), say=complain)
 
 

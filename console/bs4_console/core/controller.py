@@ -30,13 +30,14 @@ from bs4_console.providers.base import label_of
 DAY_S = 86400.0
 #: The lost machine answers: its agent may have resumed the run.
 _BACK = ("fine", "rebooted", "hung", "network-only")
-#: A create with its look afterwards fits into this; a grant with less left is renewed first.
+#: A create with its look afterwards fits into this; with less left of a grant nothing is asked for any more.
 SPEND_S = 90.0
 
 
 @dataclass
 class Controller:
-    """`mode`: ask (a plan waits for `confirm`) or auto. `dry`: nothing is written, taken or rented."""
+    """`mode`: ask (a plan waits for `confirm`) or auto. `first`: the pod that recover.toml names; `moved`: a person says that the run was
+    moved there by hand. `dry`: nothing is written, taken or rented."""
 
     records: Records
     lease: Lease
@@ -46,12 +47,15 @@ class Controller:
     mode: Literal["ask", "auto"] = "ask"
     rules: Rules = field(default_factory=Rules)
     confirm: str = ""
+    moved: bool = False
     dry: bool = False
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     seen: dict[Where, list[Sign]] = field(default_factory=dict)
     """Signs by machine, within the rules' window."""
+    _stored: bytes | None = None
+    """The shared state as this controller read or wrote it last; None while there is none."""
 
     @property
     def run(self) -> str:
@@ -63,10 +67,14 @@ class Controller:
             state = await self._load()
             if state.phase in WORKING:
                 return await self._go_on(state)
+            if state.phase == "finishing":
+                return await self._finish_on(state)
+            if state.named != self.first.pod:
+                if not self.moved or self.dry:
+                    return self._elsewhere(state)
+                state = await self._move(state)
             if state.phase == "finished":
                 return Outcome("finished", f"{self.run} is finished and its machine ended.", 0)
-            if state.phase == "finishing":
-                return await self._finish(state)
             return await self._watch(state)
         except LeaseHeld as error:
             return Outcome("held", str(error), REFUSED)
@@ -91,14 +99,48 @@ class Controller:
         return lost.judge(where.pod, self.seen[where], now, self.rules)
 
     async def _load(self) -> State:
+        """As it is in the store. A pod that nobody rented for us is where the inventory here has it now."""
         state = await asyncio.to_thread(self.records.load)
-        return state or State(self.run, self.first, since_t=self.wall())
+        self._stored = None if state is None else state.encode()
+        state = state or State(self.run, self.first, since_t=self.wall())
+        state = replace(state, named=state.named or self.first.pod)
+        if not state.where.made and state.where.pod == self.first.pod and self.first.instance:
+            state = replace(state, where=replace(self.first, step=state.where.step))
+        return state
 
     async def _save(self, state: State, phase: Phase | None = None, **changes: Any) -> State:
+        """Only by who holds the lease, and only over what it has read."""
         if phase is not None and phase != state.phase:
             changes |= {"phase": phase, "since_t": self.wall()}
         state = replace(state, **changes)
+        await self._unchanged()
         await asyncio.to_thread(self.records.save, state)
+        self._stored = state.encode()
+        return state
+
+    async def _unchanged(self) -> None:
+        """LeaseHeld where another has acted since the state was read: before the lease was taken, or while this machine slept."""
+        await self.lease.guard()
+        there = await asyncio.to_thread(self.records.load)
+        if (None if there is None else there.encode()) != self._stored:
+            await self.lease.release()
+            raise LeaseHeld(f"Another controller has just changed something about {self.run}.", "The next look sees it.")
+
+    def _elsewhere(self, state: State) -> Outcome:
+        """Which of two is right only a person knows: an older recover.toml on another machine looks the same."""
+        text = (
+            f"recover.toml names {self.first.pod} as the pod of {self.run}, and its controllers look after {state.where.pod} "
+            f"(it was {state.named} there). Nothing is done until they agree: name {state.named} again, or, if the run was moved by hand, "
+            f"say so: recover --run {self.run} --moved."
+        )
+        return Outcome("stopped", text, FINDING)
+
+    async def _move(self, state: State) -> State:
+        """A person has moved the run. The machine before, if it is ours, ends once the store holds what was seen on it."""
+        await self.lease.hold()
+        left = (*state.left, replace(state.where, step=self._known(state))) if state.where.made else state.left
+        state = await self._save(state, "watching", where=self.first, named=self.first.pod, left=left, done=False, why="")
+        await self.lease.release()
         return state
 
     # --- watching
@@ -108,35 +150,36 @@ class Controller:
         report = None if verdict.lost else await self.hands.report(state.where)
         if report is not None and report.step is not None:
             self.records.note_step(report.step)
-        if report is not None and report.finished:
-            if not self.records.finished():
-                self.records.note("finished")
-            return await self._finish(state, report)
-        if report is not None and report.orders and not self.dry:
+        if report is not None and not self.dry:
             state = await self._learn(state, report)
+        if report is not None and report.finished:
+            return await self._finish(state, report)
         if state.left and not self.dry:
             state = await self._clear(state)
         if state.phase == "stopped" and not self.confirm:
             return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
         if not verdict.lost:
             code = 0 if verdict.word in ("fine", "network-only", "rebooted") else UNREACHABLE if verdict.word == "unknown" else FINDING
-            return Outcome("watching", verdict.sentence, code, verdict)
+            over = self._affordable(state)[1] if state.where.made else ""
+            return Outcome("watching", f"{verdict.sentence} {over}".rstrip(), code or (FINDING if over else 0), verdict)
         return await self._plan(state, verdict)
 
     async def _learn(self, state: State, report: Report) -> State:
-        """What was ordered on the pod is kept for the machine after it: when this one is lost nobody can ask it any more."""
-        if report.orders == state.orders:
+        """What must be known when nobody can ask the pod any more: what was ordered on it, and whether the run has ended well."""
+        done = report.finished or (state.done and report.step is None)
+        learned = replace(state, orders=report.orders or state.orders, done=done)
+        if learned == state:
             return state
         try:
             await self.lease.hold()
         except LeaseHeld:
             return state  # another controller acts; the next look learns it
-        state = await self._save(await self._load(), orders=report.orders)
+        state = await self._save(learned)
         await self.lease.release()
         return state
 
     async def _plan(self, state: State, verdict: Verdict) -> Outcome:
-        if self.records.finished():
+        if state.done:
             return Outcome("finished", f"{verdict.sentence} {self.run} had ended well before, so nothing is rented.", 0, verdict)
         saved = await self.hands.saved()
         if saved is None:
@@ -191,10 +234,6 @@ class Controller:
 
     async def _rent(self, state: State, saved: Saved, most: float, plan: dict[str, Any], verdict: Verdict) -> Outcome:
         await self.lease.hold()
-        # What was read before the lease may be of before another controller's work.
-        if (there := await asyncio.to_thread(self.records.load)) is not None and there != state:
-            await self.lease.release()
-            return Outcome("held", f"Another controller has just changed something about {self.run}; the next look sees it.", REFUSED)
         chosen = await self.hands.choose(most)
         if chosen is None or chosen.price > most:
             await self.lease.release()
@@ -209,10 +248,9 @@ class Controller:
             await self._save(before)
             await self.lease.release()
             return Outcome("watching", f"{again.sentence} Nothing was rented.", 0, again)
-        if (await self.lease.guard()).left_s() < SPEND_S:
-            raise LeaseHeld("The store answers too slowly to spend anything safely.", "Nothing was rented; the next look tries again.")
+        grant = await self.lease.guard()
         try:
-            where = await self.hands.create(chosen, label)
+            where = await self.hands.create(chosen, label, lambda: grant.left_s() >= SPEND_S)
         except Absent as error:
             await self._save(before, why=error.message)
             await self.lease.release()
@@ -312,6 +350,18 @@ class Controller:
 
     # --- the end
 
+    async def _finish_on(self, state: State) -> Outcome:
+        """It was to end, and has not been seen to be gone. A run that was started there meanwhile is looked after again."""
+        report = await self.hands.report(state.where)
+        if report is None or report.finished or report.step is None:
+            return await self._finish(state)
+        if self.dry:
+            return Outcome("finishing", f"{self.run} was to end, and goes on at {state.where.pod}: it would be looked after again.", 0)
+        await self.lease.hold()
+        await self._save(state, "watching", done=False)
+        await self.lease.release()
+        return Outcome("watching", f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again.", 0)
+
     async def _finish(self, state: State, report: Report | None = None) -> Outcome:
         """A run that ended well: its machine ends when the store holds its last set, and only if we rented it."""
         if not state.where.made:
@@ -343,6 +393,7 @@ class Controller:
         if not idle:
             return state
         await self.lease.hold()
+        await self._unchanged()
         for where in idle:
             if await self._end(where):
                 state = await self._save(state.ended(where, self.wall()), left=tuple(w for w in state.left if w != where))

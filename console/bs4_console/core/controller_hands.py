@@ -72,12 +72,13 @@ class KeyedBook(Book):
 
 @dataclass
 class RealHands:
-    """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its book is a KeyedBook."""
+    """One run. `provisioner` makes one for the length of a block, over its own HTTP client; its book is a KeyedBook. Of the one provider
+    that is named, or of all that may be rented from."""
 
     config: RunConfig
     store: Store
     reach: Reach
-    provisioner: Callable[[], AbstractAsyncContextManager[Provisioner]]
+    provisioner: Callable[[str], AbstractAsyncContextManager[Provisioner]]
     public_key: str
     credentials: Credentials = field(default_factory=Credentials)
     inventory: Inventory = field(default_factory=Inventory)
@@ -169,7 +170,7 @@ class RealHands:
     # --- renting
 
     async def choose(self, most: float) -> Chosen | None:
-        async with self.provisioner() as provisioner:
+        async with self.provisioner("") as provisioner:
             try:
                 plan = await provisioner.plan(self.config.want(most), self.run, fallbacks=len(provisioner.providers) * 4, another=True)
             except NoOffers:
@@ -184,12 +185,12 @@ class RealHands:
         plan = replace(plan, offers=(known[0],))
         return Chosen(known[0].provider, known[0].id, known[0].gpu, known[0].count, known[0].price, plan)
 
-    async def create(self, chosen: Chosen, label: str) -> Where:
+    async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
         plan: Plan = chosen.offer
-        async with self.provisioner() as provisioner:
+        async with self.provisioner(chosen.provider) as provisioner:
             _keyed(provisioner).key = ulid_of(label) or ""
             try:
-                return _where(self._name(label), await provisioner.create(plan, self.public_key))
+                return _where(self._name(label), await provisioner.create(plan, self.public_key, may))
             except (Unsettled, Dearer) as error:
                 raise Doubt(error.message, error.next_step) from error
             except (NothingMade, RefusedError, ConsoleError) as error:
@@ -198,7 +199,7 @@ class RealHands:
                 raise Absent(error.message, error.next_step) from error
 
     async def find(self, label: str, provider: str) -> Where:
-        async with self.provisioner() as provisioner:
+        async with self.provisioner(provider) as provisioner:
             intent = next((i for i in provisioner.book.intents() if i.label == label), None)
             if intent is None:
                 # Another machine's controller wrote it down; from now on this one knows of it too.
@@ -216,7 +217,7 @@ class RealHands:
         return _where(self._name(label), machine)
 
     async def terminate(self, where: Where) -> bool:
-        async with self.provisioner() as provisioner:
+        async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
             if machine is None:
@@ -261,7 +262,7 @@ class RealHands:
 
     async def _met(self, where: Where) -> Where | None:
         """The machine, up and with a host key that is confirmed; None while it is not there yet."""
-        async with self.provisioner() as provisioner:
+        async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
             if machine is None and _just_made(where, provisioner.patience.list_s):

@@ -85,6 +85,10 @@ class State:
     why: str = ""
     orders: tuple[Mapping[str, Any], ...] = ()
     """What was ordered for the run on its pod and stays in force (core/standing.py): the next machine is to be ordered the same."""
+    named: str = ""
+    """The run's pod in recover.toml, as whoever acted last had it there."""
+    done: bool = False
+    """A look found that the run had ended well, and none has found it going since."""
 
     @property
     def attempt(self) -> Attempt:
@@ -193,11 +197,6 @@ class Records:
         if step > (-1 if (last := self.last_step()) is None else last):
             self.note("step", step=step)
             self._step = step
-
-    def finished(self) -> bool:
-        """Whether a look on this machine found that the run had ended well, and nothing was started since."""
-        known = [r for r in self.journal.records() if r.get("type") == "recovery" and r.get("event") in ("finished", "step")]
-        return bool(known) and known[-1]["event"] == "finished"
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
         return [r for r in self.journal.records() if r.get("type") == "recovery" and r.get("event") == event]

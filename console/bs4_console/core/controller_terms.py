@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -89,8 +89,8 @@ class Hands(Protocol):
         """The cheapest offer at or under `most` dollars an hour; None without one."""
         ...
 
-    async def create(self, chosen: Chosen, label: str) -> Where:
-        """Rent it, once. Absent: surely nothing exists of it. Doubt: something may."""
+    async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
+        """Rent it, once; `may` is asked right before. Absent: surely nothing exists of it. Doubt: something may."""
         ...
 
     async def find(self, label: str, provider: str) -> Where:

@@ -147,17 +147,18 @@ class Provisioner:
         notes = tuple(f"{name} could not be asked: {error}" for name, error in found.failures.items())
         return Plan(run, want, tuple(fit[: fallbacks + 1]), want.max_price, max_spend, hours, spent, time.time() + PLAN_S, another, notes)
 
-    async def create(self, plan: Plan, public_key: str) -> Machine:
+    async def create(self, plan: Plan, public_key: str, may: Callable[[], bool] = lambda: True) -> Machine:
         """Carry the plan out: the first of its offers that can still be had at its price. The machine exists when this returns, and is
-        not up yet. RefusedError: the plan is too old or no longer fits. Refused, NothingMade: nothing was rented. Unsettled: in doubt."""
+        not up yet. `may` is asked right before each request that spends. RefusedError: the plan is too old or no longer fits. Refused,
+        NothingMade: nothing was rented. Unsettled: in doubt."""
         if time.time() > plan.expires_t:
             raise RefusedError("Nothing was rented: the plan is too old.", "Make a new one.")
         with self.book.renting(plan.run) as free:
             if not plan.another or not free:
                 await self._alone(plan.run, free)
-            return await self._one_of(plan, public_key)
+            return await self._one_of(plan, public_key, may)
 
-    async def _one_of(self, plan: Plan, public_key: str) -> Machine:
+    async def _one_of(self, plan: Plan, public_key: str, may: Callable[[], bool]) -> Machine:
         refused: list[str] = []
         for planned in plan.offers:
             provider = self.providers.get(planned.provider)
@@ -173,7 +174,7 @@ class Provisioner:
             if offer is None:
                 refused.append(f"{planned.provider} {planned.id} is taken or dearer now")
                 continue
-            made = await self._rent(provider, offer, plan, public_key)
+            made = await self._rent(provider, offer, plan, public_key, may)
             if isinstance(made, Machine):
                 return made
             refused.append(made)
@@ -189,7 +190,7 @@ class Provisioner:
                 return offer
         return None
 
-    async def _rent(self, provider: Provider, offer: Offer, plan: Plan, public_key: str) -> Machine | str:
+    async def _rent(self, provider: Provider, offer: Offer, plan: Plan, public_key: str, may: Callable[[], bool]) -> Machine | str:
         """One intent, one create. The machine, or why it surely was not made; Unsettled and NothingMade end the whole plan."""
         with self.book.alone():
             if not plan.another:
@@ -200,6 +201,8 @@ class Provisioner:
             intent = self.book.intend(plan.run, offer, plan.want, self.who)
         self._say(f"{offer.provider}: renting {offer.count}x {offer.gpu} at ${offer.price:.2f} an hour as {intent.label}.")
         try:
+            if not may():
+                raise NotSent(provider.name, "it is too late to ask for a machine.", "Look again.")
             machine_id = await provider.create(offer, plan.want, intent.label, public_key)
         except InDoubt as error:
             self.book.note(intent, "doubt", why=str(error))

@@ -8,13 +8,19 @@ import gc
 RETURNED_BYTES = 256 * 1024
 #: mallopt's name for it (malloc.h).
 M_MMAP_THRESHOLD = -3
+#: When the collector looks (gc.set_threshold). Every strip of cells that Textual paints keeps itself in a cache of its own, so only the
+#: collector frees it: some 10,000 objects a second while a log flows by. By Python's own numbers (700, 10, 10) they get old before they are
+#: garbage, and all that is young enough not to be frozen is walked through every three seconds, for 50 to 120 ms in which no key is
+#: answered; by these it is 13 ms every two seconds, and the 95th percentile from key to answer falls from 94 to 77 ms.
+COLLECTED = (5_000, 10, 20)
 
 
 def settle() -> None:
-    """What was made up to now stays, so the collector need not look at it again. And glibc is kept from learning: each large block that is
-    freed moves the size from which blocks get pages of their own, up to 32 MiB, and the blocks of a log that flows by (a MiB, grown by
-    appending) then leave holes: 188 MB instead of 164 for two logs of 64 MiB, reached only after minutes."""
+    """What was made up to now stays, so the collector need not look at it again, and at the rest it looks seldom. And glibc is kept from
+    learning: each large block that is freed moves the size from which blocks get pages of their own, up to 32 MiB, and the blocks of a log
+    that flows by (a MiB, grown by appending) then leave holes: 188 MB instead of 164 for two logs of 64 MiB, reached only after minutes."""
     gc.freeze()
+    gc.set_threshold(*COLLECTED)
     import ctypes  # after the first screen: its import takes as long as a paint
 
     try:

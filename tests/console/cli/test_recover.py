@@ -185,3 +185,17 @@ def test_the_workflow_is_one_and_its_shell_sees_no_expression():
 def _printed(what: str) -> str:
     argv = [sys.executable, "-c", "import sys; from bs4_console.cli.main import main; sys.exit(main())", "recover", "--print", what]
     return subprocess.run(argv, capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
+
+
+async def test_a_machine_of_a_provider_that_the_file_no_longer_names_is_still_looked_after(tmp_path, monkeypatch):
+    monkeypatch.setenv("VAST_API_KEY", "practice-key")
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("BS4_DATA_DIR", str(tmp_path))
+    config = controller_config.read(written(tmp_path, GOOD + 'providers = ["runpod"]\n'))["demo"]
+    async with recover._provisioner(config, "vast") as provisioner:
+        assert list(provisioner.providers) == ["vast"]
+
+
+def test_a_run_that_was_moved_is_named(console: Console, tmp_path: Path) -> None:
+    done = console("recover", "--moved", "--config", str(written(tmp_path, GOOD)))
+    assert (done.code, "--run" in done.err) == (2, True)

@@ -129,8 +129,10 @@ class WorldHands:
         price = self.world.price
         return None if price is None or price > most else Chosen("vast", "offer", "H100", 2, price)
 
-    async def create(self, chosen: Chosen, label: str) -> Where:
+    async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
         self.world.touch("create")
+        if not may():
+            raise Absent("It was too late.", "Look again.")
         self.world.creates.append(label)
         if self.world.way == "refused":
             raise Absent("No capacity.", "Search again.")
@@ -206,10 +208,8 @@ def controller(world: World, place: Path, hands: WorldHands | None = None, **mor
         clock=lambda: world.now,
         sleep=sleep,
     )
-    settings: dict[str, Any] = {"mode": "auto", "limits": Limits(5.0, 100.0, 500.0)} | more
-    return Controller(
-        records, lease, hands or WorldHands(world), FIRST, clock=lambda: world.now, wall=lambda: world.now, sleep=sleep, **settings
-    )
+    settings: dict[str, Any] = {"mode": "auto", "limits": Limits(5.0, 100.0, 500.0), "first": FIRST} | more
+    return Controller(records, lease, hands or WorldHands(world), clock=lambda: world.now, wall=lambda: world.now, sleep=sleep, **settings)
 
 
 def changed(limits: Limits, **changes: Any) -> Limits:

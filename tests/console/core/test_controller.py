@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.controller_state import State
+from bs4_console.core.controller_state import State, Where
 from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.core.errors import RefusedError
-from tests.console.core.recovering import LAYOUT, Killed, World, WorldHands, WorldStore, controller
+from tests.console.core.recovering import LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
 
 HOUR = 3600.0
 
@@ -299,7 +300,7 @@ async def test_the_other_one_goes_on_when_the_first_is_dead(tmp_path):
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(kills=st.lists(st.integers(1, 25), max_size=6), same=st.booleans(), way=st.sampled_from(["ok", "lost"]), takes=st.integers(0, 2))
+@given(kills=st.lists(st.integers(1, 40), max_size=6), same=st.booleans(), way=st.sampled_from(["ok", "lost"]), takes=st.integers(0, 2))
 async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, way, takes):
     """At every touch of store, provider or pod; on the same machine or on another."""
     place, world = tmp_path_factory.mktemp("k"), World(way=way, takes=takes)
@@ -406,6 +407,149 @@ async def test_a_finished_run_whose_pod_is_lost_afterwards_is_not_begun_again(tm
     world.lose()
     outcome = (await looks(world, tmp_path))[-1]
     assert (outcome.word, outcome.exit_code, world.creates) == ("finished", 0, [])
+
+
+async def test_that_a_run_has_ended_well_is_known_to_a_controller_that_never_met_its_pod(tmp_path):
+    world = World(finished=True)
+    await controller(world, tmp_path / "one").look()
+    world.lose()
+    outcome = (await looks(world, tmp_path / "two"))[-1]
+    assert (outcome.word, world.creates) == ("finished", [])
+
+
+async def test_a_run_that_was_started_again_after_its_end_is_recovered_like_any(tmp_path):
+    world = World(finished=True)
+    await controller(world, tmp_path).look()
+    world.finished = False
+    await controller(world, tmp_path).look()
+    world.lose()
+    assert (await looks(world, tmp_path))[-1].word == "recovered"
+
+
+async def test_what_was_to_end_and_was_started_again_meanwhile_is_left_to_train(tmp_path):
+    """The provider did not answer when the machine was to end; a person has begun the next thing on it since."""
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    world.finished, world.saved = True, Saved(40, 1)
+
+    def die(what: str) -> None:
+        if what == "terminate":
+            raise Killed
+
+    world.touch = die
+    with pytest.raises(Killed):
+        await controller(world, tmp_path).look()
+    assert state(world).phase == "finishing"
+    world.touch, world.finished = lambda what: None, False
+    for _ in range(3):
+        assert (await controller(world, tmp_path).look()).word == "watching"
+    assert (world.ended, len(world.paid())) == ([], 1)
+
+
+async def test_nothing_is_asked_for_after_a_long_sleep(tmp_path):
+    """The lid of a laptop, closed between the last look at the lease and the request: others may act by now."""
+    world = World()
+    world.lose()
+
+    def sleep(what: str) -> None:
+        if what == "create":
+            world.now += 120
+
+    world.touch = sleep
+    assert (await controller(world, tmp_path).look()).word in ("stopped", "held")
+    assert world.creates == []
+
+
+@pytest.mark.parametrize("what", ["set-up", "restore", "launch", "order"])
+async def test_what_another_has_written_during_a_long_sleep_is_not_written_over(tmp_path, what):
+    """Else the machine that the other one rented would be forgotten, and paid."""
+    world = World()
+    world.lose()
+    theirs = b""
+
+    def sleep(touched: str) -> None:
+        nonlocal theirs
+        if touched == what:
+            world.now += 20 * 60
+            ours = state(world)
+            theirs = replace(ours, phase="watching", where=replace(ours.where, pod="theirs", instance="200")).encode()
+            WorldStore(world).write(LAYOUT.recovery, theirs)
+            world.touch = lambda touched: None
+
+    world.touch = sleep
+    outcome = await controller(world, tmp_path).look()
+    assert (outcome.word, outcome.exit_code) == ("held", 4)
+    assert state(world).encode() == theirs
+
+
+async def test_an_earlier_machine_that_the_run_is_on_again_is_not_ended(tmp_path):
+    """Another controller has given the newer one up between our reading and our lease."""
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    world.lose("101")
+    await looks(world, tmp_path)
+    assert [w.instance for w in state(world).left] == ["101"]
+    world.saved = Saved(50, 1)
+
+    def other(what: str) -> None:
+        if what == f"written {LAYOUT.lease}":
+            world.touch = lambda what: None
+            ours = state(world)
+            WorldStore(world).write(LAYOUT.recovery, replace(ours, where=ours.left[0], left=()).encode())
+
+    world.touch = other
+    assert (await controller(world, tmp_path).look()).word == "held"
+    assert world.ended == []
+
+
+async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_path):
+    """An older recover.toml on another machine looks the same; taken for true it would rent for a pod that was given up on purpose."""
+    world = World()
+    world.machines["8"], world.links["8"] = Machine("", "8", step=45), True
+    beta = Where("beta", "vast", "8")
+    await controller(world, tmp_path).look()
+    world.lose()
+    await looks(world, tmp_path)
+    for _ in range(2):
+        outcome = await controller(world, tmp_path, first=beta).look()
+        assert (outcome.word, outcome.exit_code) == ("stopped", 1)
+        assert "names beta" in outcome.sentence
+        assert "--moved" in outcome.sentence
+    world.machines["101"].step = 44
+    await controller(world, tmp_path).look()
+    assert (await controller(world, tmp_path, first=beta, moved=True).look()).word == "watching"
+    assert (state(world).where, [w.instance for w in state(world).left]) == (beta, ["101"])
+    assert "names alpha" in (await controller(world, tmp_path).look()).sentence
+    world.saved = Saved(45, 1)
+    assert (await controller(world, tmp_path, first=beta).look()).word == "watching"
+    assert world.ended == ["101"], "rented here, and the store holds more than was seen on it"
+
+
+async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):
+    world = World()
+    world.machines["7"].orders = ORDERS
+    await controller(world, tmp_path).look()
+    world.machines["9"], world.links["9"] = Machine("", "9", step=40), True
+    world.lose()
+    new = Where("alpha", "vast", "9", price=2.0)
+    for outcome in await looks(world, tmp_path, 5, first=new):
+        assert (outcome.word, outcome.exit_code) == ("watching", 0)
+    assert world.creates == []
+
+
+async def test_a_budget_that_is_spent_while_the_machine_trains_is_told(tmp_path):
+    world = World()
+    world.lose()
+    cheap = Limits(5.0, per_day=20.0, per_run=500.0)
+    await looks(world, tmp_path, limits=cheap)
+    assert (await controller(world, tmp_path, limits=cheap).look()).exit_code == 0
+    world.now += 9 * HOUR
+    outcome = await controller(world, tmp_path, limits=cheap).look()
+    assert (outcome.word, outcome.exit_code) == ("watching", 1)
+    assert "budget of $20.00 a day is spent" in outcome.sentence
+    assert len(world.paid()) == 1, "what trains is not ended for its price"
 
 
 async def test_everything_done_is_in_the_journal_and_its_chain_holds(tmp_path):

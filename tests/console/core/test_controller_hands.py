@@ -39,9 +39,13 @@ def cloud() -> Iterator[Cloud]:
         yield found
 
 
+def always() -> bool:
+    return True
+
+
 def hands(cloud: Cloud, place: Path, config: RunConfig = CONFIG, name: str = "vast") -> RealHands:
     @contextlib.asynccontextmanager
-    async def provisioner() -> AsyncIterator[Provisioner]:
+    async def provisioner(only: str) -> AsyncIterator[Provisioner]:
         async with httpx.AsyncClient() as client:
             address = {f"BS4_{name.upper()}_URL": cloud.url(name)}
             yield Provisioner(
@@ -62,7 +66,7 @@ async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(c
     assert chosen.provider == "vast"
     assert chosen.price == pytest.approx(3.96)  # 503 with its disk; 502 is dearer, 501 above the cap
     label = label_of("demo", KEY)
-    where = await does.create(chosen, label)
+    where = await does.create(chosen, label, always)
     assert [m.label for m in cloud.market.living()] == [label]
     assert (where.label, where.made, where.pod) == (label, True, "demo-00000a")
     assert await does.terminate(where) is True
@@ -77,7 +81,7 @@ async def test_a_machine_that_is_not_listed_yet_is_neither_failed_nor_gone(cloud
     assert chosen is not None
     cloud.fault("vast", "create", "lag", seconds=600)
     label = label_of("demo", ulid())
-    where = await does.create(chosen, label)
+    where = await does.create(chosen, label, always)
     assert await does.set_up(where) is None
     assert await does.terminate(where) is False
     assert [m.label for m in cloud.market.living()] == [label]
@@ -95,10 +99,19 @@ async def test_a_create_whose_answer_was_lost_is_one_machine(cloud, tmp_path, ki
     cloud.fault("vast", "create", kind)
     label = label_of("demo", KEY)
     with contextlib.suppress(Doubt):
-        await does.create(chosen, label)
+        await does.create(chosen, label, always)
     # Another machine's controller, which knows the label from the store alone.
     found = await hands(cloud, tmp_path / "other").find(label, "vast")
     assert [m.id for m in cloud.market.living()] == [found.instance]
+
+
+async def test_nothing_is_asked_for_when_it_is_too_late(cloud, tmp_path):
+    does = hands(cloud, tmp_path)
+    chosen = await does.choose(5.0)
+    assert chosen is not None
+    with pytest.raises(Absent, match="too late"):
+        await does.create(chosen, label_of("demo", KEY), lambda: False)
+    assert cloud.sent("vast", "create") == []
 
 
 async def test_what_was_never_made_is_absent(cloud, tmp_path):
@@ -117,7 +130,7 @@ async def test_only_the_machine_of_exactly_this_label_is_ended(cloud, tmp_path):
     does = hands(cloud, tmp_path, replace(CONFIG, run="demo-v2"))
     chosen = await does.choose(5.0)
     assert chosen is not None
-    where = await does.create(chosen, label_of("demo-v2", KEY))
+    where = await does.create(chosen, label_of("demo-v2", KEY), always)
     with pytest.raises(RefusedError, match="it is not the one"):
         await does.terminate(replace(where, label=label_of("demo", KEY)))
     assert len(cloud.market.living()) == 1
@@ -133,7 +146,7 @@ async def test_a_check_says_what_the_provider_says(cloud, tmp_path, monkeypatch,
     does = hands(cloud, tmp_path)
     chosen = await does.choose(5.0)
     assert chosen is not None
-    where = await does.create(chosen, label_of("demo", KEY))
+    where = await does.create(chosen, label_of("demo", KEY), always)
     cloud.market.rented[where.instance].state = state
     monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
     monkeypatch.setenv("VAST_API_KEY", cloud.KEY)

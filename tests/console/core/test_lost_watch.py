@@ -254,7 +254,7 @@ async def test_the_provider_itself_over_http(tmp_path: Any, monkeypatch: pytest.
         does = hands(cloud, tmp_path)
         chosen = await does.choose(5.0)
         assert chosen is not None
-        where = await does.create(chosen, label_of("demo", "01K0000000000000000000000A"))
+        where = await does.create(chosen, label_of("demo", "01K0000000000000000000000A"), lambda: True)
         monkeypatch.setenv("BS4_VAST_URL", cloud.url("vast"))
         monkeypatch.setenv("VAST_API_KEY", cloud.KEY)
         monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))

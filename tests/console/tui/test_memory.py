@@ -39,3 +39,31 @@ def test_what_a_log_leaves_behind_is_given_back() -> None:
     as_it_was, _ = largest(settled=False)
     assert settled < as_it_was, "glibc has changed its ways: memory.settle does nothing any more"
     assert settled - window < 50, "Python, the console's modules and one block of each log"
+
+
+PAINTING = """
+import gc
+from collections import deque
+from rich.segment import Segment
+from textual.strip import Strip
+from bs4_console.tui import memory
+if {settled}: memory.settle()
+before, shown = gc.get_stats()[2]["collections"], deque(maxlen=400)
+for _ in range(30_000):
+    strip = Strip([Segment("x" * 80)])
+    strip.divide([80])
+    shown.append(strip)
+print(gc.get_stats()[2]["collections"] - before)
+"""
+
+
+def walks(*, settled: bool) -> int:
+    """How often the collector has walked through all that is not frozen, while lines were painted."""
+    done = subprocess.run([sys.executable, "-c", PAINTING.format(settled=settled)], check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def test_what_is_painted_is_collected_young() -> None:
+    as_it_was, settled = walks(settled=False), walks(settled=True)
+    assert as_it_was > 1, "Textual's strips no longer keep themselves: memory.COLLECTED has no reason any more"
+    assert settled <= 1

@@ -48,6 +48,14 @@ def _volumes(market: Market, request: Request) -> Answer:
     return Answer(200, [{"type": "NVMe", "price": {"price_per_month_per_gb": 0.2, "currency": "usd"}}])
 
 
+def _volume(market: Market, request: Request, volume_id: str) -> Answer:
+    machine = market.get("verda", volume_id.removeprefix("vol-"))
+    if machine is None:
+        return failure(404, "Volume not found")
+    size = machine.body["os_volume"]["size"]
+    return Answer(200, {"id": volume_id, "name": machine.label, "size": size, "status": "attached", "deleted_at": None})
+
+
 def _instance(machine: Rented) -> dict[str, Any]:
     return {
         "id": machine.id, "hostname": machine.body["hostname"], "description": machine.label, "status": _STATES[machine.state],
@@ -108,6 +116,7 @@ ROUTES: list[Route] = [
     ("GET", r"/instance-types", "offers", _types),
     ("GET", r"/instance-availability", "availability", _availability),
     ("GET", r"/volume-types", "volume-types", _volumes),
+    ("GET", r"/volumes/([^/]+)", "volume", _volume),
     ("POST", r"/instances", "create", _create),
     ("GET", r"/instances", "list", _list),
     ("GET", r"/instances/([^/]+)", "get", _get),
