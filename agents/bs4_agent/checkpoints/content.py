@@ -14,8 +14,10 @@ _SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
 _METADATA_MOST = 64 * 1024 * 1024
 _HEADER_MOST = 64 * 1024 * 1024
 _RANK = re.compile(r"(model|optim|extra_state)_world_size_(\d{1,5})_rank_(\d{1,5})\.pt")
-#: Bytes at the end of a zip archive in which its end record stands.
-_ZIP_TAIL = 128
+#: The first bytes of a zip archive.
+_ZIP = b"PK\x03\x04"
+#: Bytes of the end record of a zip archive without a comment, as torch writes it.
+_ZIP_END = 22
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _INDEX = "model.safetensors.index.json"
 
@@ -32,7 +34,8 @@ def wanting(part: str, directory: Path) -> str:
 
 
 def _shards(directory: Path) -> str:
-    """DCP names every shard in `.metadata` (a pickle, which is searched and not opened)."""
+    """DCP names every shard in `.metadata` (a pickle, which is searched and not opened). A shard is what torch.save wrote for one tensor or
+    object after the other (torch 2.13, looked at), so that its last bytes end an archive."""
     found = {entry.name: _size(entry) for entry in _listed(directory) if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape"))}
     metadata = directory / ".metadata"
     size = _size(metadata)
@@ -42,6 +45,8 @@ def _shards(directory: Path) -> str:
         return "no shard (.distcp) beside .metadata"
     if empty := sorted(name for name, size in found.items() if not size):
         return f"{empty[0]} is empty"
+    if cut := next(filter(None, (_torn(directory / name) for name in sorted(found))), ""):
+        return cut
     named = {match.decode() for match in _SHARD.findall(_read(metadata))} if size <= _METADATA_MOST else set()
     lost = sorted(named - set(found))
     return f"{lost[0]} is named in .metadata and not there" if lost else ""
@@ -81,13 +86,13 @@ def _torn(path: Path) -> str:
         with path.open("rb") as handle:
             begins = handle.read(4)
             size = handle.seek(0, 2)
-            handle.seek(max(0, size - _ZIP_TAIL))
-            tail = handle.read(_ZIP_TAIL)
+            handle.seek(max(0, size - _ZIP_END))
+            ends = handle.read(_ZIP_END)
     except FileNotFoundError:
         return f"{path.name} vanished"
     if not size:
         return f"{path.name} is empty"
-    return f"{path.name} is cut off" if begins == b"PK\x03\x04" and b"PK\x05\x06" not in tail else ""
+    return f"{path.name} is cut off" if _ZIP.startswith(begins) and ends[:4] != b"PK\x05\x06" else ""
 
 
 def _progress(directory: Path) -> str:

@@ -27,10 +27,10 @@ from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.rotation import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
 from bs4_agent.detect.detectors.words import size
-from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull
+from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
 from bs4_agent.pod import Pod
 from bs4_agent.runs.model import Run
-from bs4_agent.runs.places import overlapping
+from bs4_agent.runs.places import refuse_beside
 from bs4_agent.telemetry.host import disk_usage
 
 #: Seconds between two looks at a run that trains, and at one that does not.
@@ -174,10 +174,7 @@ class Guard:
         """What the trainer deletes itself. None before its first step: it may be about to read any of its checkpoints. Refused where it
         cannot be known."""
         attempt = run.attempt
-        for other in self._pod.runs.all():
-            trainer, theirs = self._pod.runs.trainer(run), self._pod.runs.trainer(other)
-            if other is not run and other.live and (both := overlapping(trainer.layout(run.spec), theirs.layout(other.spec))):
-                raise Refused(f"{run.name} and {other.name} both write to {both}, so nothing is freed there; stop one of them.")
+        refuse_beside(self._pod.runs, run.spec)
         if attempt is None or not run.live:
             return OwnCleaning(None)
         saved = [one.step for one in sets if "trainer" in one.parts and one.parts["trainer"].whole and _since(one, attempt.started_t)]
@@ -244,7 +241,7 @@ class Guard:
             ]
             who = f"keep-last {look.order.last} by {look.order.who}"
             try:
-                key = self._actions.desk.own(run.name, who, body, titles, lambda key: self._move(key, run.name, wanted, chosen))
+                key = self._actions.desk.own(run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen))
             except Busy:
                 return False  # a person or a playbook is at this run: that comes first
         for one in chosen:
@@ -254,16 +251,35 @@ class Guard:
             return False
         return True
 
-    def _move(self, key: str, run: str, wanted: list[removal.Move], chosen: list[StepSet]) -> None:
+    def _move(self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]) -> None:
+        run = look.run.name
+        self._refuse_changed(look, chosen)
         self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
-        removal.move(wanted, key)
+        try:
+            removal.move(wanted, key)
+        except StepFailed as error:
+            trashes = list(dict.fromkeys(one.trash for one in wanted))
+            if not any((place / key).exists() for place in trashes):
+                raise
+            # Nobody looks at the trash of an action that has ended: what is aside already would lie there for ever.
+            self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
+            freed = removal.free(trashes, key)
+            raise StepFailed(f"{error.message} What was aside already was freed ({size(freed)}).") from error
         self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
+
+    def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
+        """Decided anew under the run's hold: since the look a start may have begun that reads one of them, or one was written again."""
+        now = self._look(self._pod.runs.get(look.run.name), look.order)
+        own = self._own_cleaning(now.run, now.sets)
+        free = () if own is None else decide(now.sets, look.order, own, verify, lambda one: "", emergency=now.emergency).free
+        permitted = {one.step for one in free if self._quiet_s(look.run.name, one) > 0.0}
+        if changed := [one for one in chosen if one.step not in permitted]:
+            raise Refused(f"Something has changed about {_steps(changed)} of {look.run.name} since the look; nothing was moved.")
 
     def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
         """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a minute."""
         try:
-            command = f"rm -r {shlex.join(str(place / key) for place in trashes)}"
-            self._event(key, run, "intent", sync=True, step=1, command=command)
+            self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
             freed = removal.free(trashes, key)
             self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
             steps = self._book.ledger.actions[key].body.get("steps", [])
@@ -328,6 +344,10 @@ def _plight(look: _Look, decision: Decision) -> str:
     if look.order.at_least > 2 and len(complete_sets(look.sets)) > 2:
         text += f" `checkpoints keep --last {look.order.last} --at-least 2` would let more go."
     return text + " A larger disk or fewer parts kept would help; the run will fail at its next save otherwise."
+
+
+def _freeing(trashes: list[Path], key: str) -> str:
+    return f"rm -r {shlex.join(str(place / key) for place in trashes)}"
 
 
 def _steps(sets: list[StepSet]) -> str:

@@ -55,7 +55,7 @@ def _device(path: Path) -> int:
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
-    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays aside and is freed with the action."""
+    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays aside."""
     for one in wanted:
         target = one.trash / key / one.name
         if mount := _mounted_below(one.source):

@@ -28,6 +28,7 @@ from bs4_agent.ids import ulid
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.runs import launching, trash
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.trainers import registry
@@ -209,6 +210,7 @@ class Restoring:
         where, spec, step = prepared.where, prepared.spec, prepared.found.step
         trainer = self._runs.trainer(spec)
         self.refuse_live(spec.run)
+        refuse_beside(self._runs, spec)
         if self.placed(prepared):
             self.enrol(prepared)
             return f"step {step} is complete here"

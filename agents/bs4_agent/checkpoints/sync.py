@@ -11,7 +11,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import AgentError, SpoolFull
 from bs4_agent.pod import Pod
-from bs4_agent.runs.model import Run
+from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
 from bs4_agent.workers import spawn
 
@@ -129,7 +129,8 @@ class Syncs:
         run = self._pod.runs.get(name)
         trainer = self._pod.runs.trainer(run)
         whole = complete_sets(step_sets(trainer, run.spec))
-        steps = wanted(whole, order, view, live=run.live)
+        newest = present(whole, run.attempt if run.live else None)
+        steps = wanted(whole, newest, order, view, live=run.live)
         others = {key: path for key, path in self._others(run).items() if key not in view.logs}
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
@@ -140,7 +141,7 @@ class Syncs:
             "resumed": run.attempt.resume if run.attempt is not None else None,
             "wandb": self._wandb(name), "launch": launch_record.of(run.spec).as_dict(), "steps": [one.step for one in steps],
             "weights": order.weights, "rate": order.rate,
-            "point": bool(steps) and (view.pointer is None or steps[0].step > view.pointer or steps[0] is whole[0]),
+            "point": bool(steps) and (view.pointer is None or steps[0].step > view.pointer or steps[0] is newest),
             "keep_remote": order.keep_remote, "milestones": order.milestones,
             "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]}, "look": bool(steps) or unseen,
         }  # fmt: skip
@@ -293,16 +294,24 @@ _EVENTS = frozenset(
 )
 
 
-def wanted(whole: list[StepSet], order: SyncOrder, view: SyncView, *, live: bool) -> list[StepSet]:
-    """The steps of the next job, the newest first: that is the one that saves the run. Then milestones that were passed over, newest first.
+def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None:
+    """The step that saves the run: the newest there is; where `attempt` was resumed below what an earlier life has left there, the newest
+    that it has saved itself. `whole`: newest first. `attempt`: the one that lives, or None."""
+    newest = next(iter(whole), None)
+    if newest is None or attempt is None or attempt.resume is None or newest.step <= attempt.resume or newest.t >= attempt.started_t:
+        return newest
+    return next((one for one in whole if one.t >= attempt.started_t), newest)
+
+
+def wanted(whole: Sequence[StepSet], newest: StepSet | None, order: SyncOrder, view: SyncView, *, live: bool) -> list[StepSet]:
+    """The steps of the next job, `newest` first: that is the one that saves the run. Then milestones that were passed over, newest first.
 
     `whole`: newest first. A step counts as uploaded while nothing was written to it since.
     """
     missing = [one for one in whole if view.done.get(one.step) is None or one.t > view.done[one.step] + 1.0]
-    if not missing:
+    if newest is None or not missing:
         return []
     chosen: list[StepSet] = []
-    newest = whole[0]
     last = max((step for step in view.done if step <= newest.step), default=None)
     due = last is None or newest.step - last >= order.every or order.milestone(newest.step) or not live
     if newest in missing and due:

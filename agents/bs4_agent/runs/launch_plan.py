@@ -20,7 +20,7 @@ from bs4_agent.playbooks.steps import move_run, move_steps
 from bs4_agent.runs.launch import startable
 from bs4_agent.runs.launching import spec_of
 from bs4_agent.runs.model import Run
-from bs4_agent.runs.places import overlapping, same_run
+from bs4_agent.runs.places import overlapping, refuse_beside, same_run
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import settings, verl_settings
@@ -139,6 +139,8 @@ def make(runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mappin
         spec = dataclasses.replace(spec, resume=step)
         _refuse_finished(runs, spec)
         moves = _in_the_way(runs, spec, found, fresh=fresh)
+        if moves:
+            refuse_beside(runs, spec)
         typed = bool(moves) and ((fresh and bool(found)) or any(c.complete for c in found if step is not None and c.step > step))
     elif isinstance(resume, int):
         spec = dataclasses.replace(spec, resume=resume)

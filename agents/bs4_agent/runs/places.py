@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bs4_agent.errors import Refused
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+
+if TYPE_CHECKING:
+    from bs4_agent.runs.registry import Runs
 
 
 def own_directories(layout: RunLayout) -> list[Path]:
@@ -54,3 +59,13 @@ def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
             if mine == theirs or mine in theirs.parents or theirs in mine.parents:
                 return mine
     return None
+
+
+def refuse_beside(runs: Runs, spec: LaunchSpec) -> None:
+    """Refused while another run lives that writes to a directory of `spec`'s: what lies there may be what it just saved."""
+    mine = runs.trainer(spec).layout(spec)
+    for other in runs.all():
+        if other.name != spec.run and other.live and (both := overlapping(mine, runs.trainer(other).layout(other.spec))):
+            raise Refused(
+                f"{spec.run} and {other.name}, which is running, both write to {both}; nothing is moved there. Stop {other.name} first."
+            )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bs4_agent.clock import stamp
@@ -11,7 +13,7 @@ from bs4_agent.ids import ulid
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import read_json, sync_directory, write_json
 from bs4_agent.runs.model import Run
-from bs4_agent.runs.places import log_directories, own_directories
+from bs4_agent.runs.places import log_directories, own_directories, refuse_beside
 from bs4_agent.runs.registry import Runs
 
 
@@ -22,7 +24,7 @@ def trash(runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: 
     newest complete checkpoint, for a start afresh that a person has confirmed with the run's name.
 
     Refused: outside the run's own directories once links are resolved, a link itself, another filesystem, the newest complete checkpoint
-    or something around it, a run that is live. StepFailed: the filesystem would not do it.
+    or something around it, a run that is live or shares a directory with one that is. StepFailed: the filesystem would not do it.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
@@ -78,6 +80,7 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
     """The path with its links resolved, when it may be moved; Refused otherwise."""
     if run.live:
         raise Refused(f"{run.name} is running and may write to {path}; stop it first.")
+    refuse_beside(runs, run.spec)
     source = own_path(runs, run, path)
     if not everything:
         _spare_the_newest(runs, run, source)
@@ -127,19 +130,18 @@ def _ticket(target: Path) -> Path:
 
 def rename(source: Path, target: Path) -> None:
     """One rename between directories that are held open and were checked: a link put in the way meanwhile leads nowhere."""
-    come_from, go_to = _open_real(source.parent), _open_real(target.parent.resolve())
-    try:
+    with _real(source.parent) as come_from, _real(target.parent.resolve()) as go_to:
         os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)
-    finally:
-        os.close(come_from)
-        os.close(go_to)
     sync_directory(target.parent)
     sync_directory(source.parent)
 
 
-def _open_real(directory: Path) -> int:
+@contextmanager
+def _real(directory: Path) -> Iterator[int]:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    if str(Path(f"/proc/self/fd/{fd}").readlink()) != str(directory):
+    try:
+        if str(Path(f"/proc/self/fd/{fd}").readlink()) != str(directory):
+            raise Refused(f"{directory} was replaced by a link while it was looked at; nothing was moved. Make a new plan.")
+        yield fd
+    finally:
         os.close(fd)
-        raise Refused(f"{directory} was replaced by a link while it was looked at; nothing was moved. Make a new plan.")
-    return fd

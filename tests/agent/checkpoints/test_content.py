@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,19 @@ def test_every_shard_that_the_metadata_names_is_there(tmp_path: Path) -> None:
     assert wanting("trainer", tmp_path) == ""
     (tmp_path / ".metadata").write_bytes(b"")
     assert wanting("trainer", tmp_path) == ".metadata is empty"
+
+
+@pytest.mark.parametrize("left", [1, 3, 40, 200, -1])
+def test_a_shard_that_was_cut_off_is_no_shard(tmp_path: Path, left: int) -> None:
+    """Two tensors as torch.save writes them, one after the other; of the second, the disk has kept only the beginning."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("archive/data/0", bytes(100))
+    (tmp_path / ".metadata").write_bytes(b"\x80\x05...relative_path\x94\x8c\x0c__0_0.distcp")
+    (tmp_path / "__0_0.distcp").write_bytes(2 * archive.getvalue())
+    assert wanting("trainer", tmp_path) == ""
+    (tmp_path / "__0_0.distcp").write_bytes((2 * archive.getvalue())[:left])
+    assert wanting("trainer", tmp_path) == "__0_0.distcp is cut off"
 
 
 def test_optimizer_pt_is_nobodys_marker(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ from bs4_agent.checkpoints.sets import step_sets
 from bs4_agent.errors import BadRequest, StepFailed
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
+from bs4_agent.runs.model import Attempt
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 from tests.agent.checkpoints.guarded import Guarded
@@ -389,6 +392,58 @@ def test_a_rotation_that_fails_says_so_and_is_not_tried_at_every_look(demo: Guar
     assert end["event"] == "failed"
     assert "Operation not permitted" in end["detail"]
     assert trees(demo) == everywhere(5, 10, 15)
+
+
+def _starts(demo: Guarded) -> None:
+    demo.train(0.0, last_step=None)
+
+
+def _another_trains_there(demo: Guarded) -> None:
+    other = demo.runs.register(LaunchSpec("other", demo.spec.trainer, demo.spec.config, demo.spec.cwd, demo.out))
+    other.attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), None, ())]
+
+
+def _is_written_again(demo: Guarded) -> None:
+    (demo.out / "checkpoints/step_5/trainer/__0_0.distcp").write_bytes(b"of another life")
+
+
+@pytest.mark.parametrize("happens", [_starts, _another_trains_there, _is_written_again])
+def test_what_happens_between_the_look_and_the_rename(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Guarded], None]
+) -> None:
+    old(demo.spec, 5, 10, 15)
+    desk = demo.actions.desk
+    own = desk.own
+
+    def later(*arguments: Any) -> str:
+        happens(demo)
+        return own(*arguments)
+
+    monkeypatch.setattr(desk, "own", later)
+    demo.order(last=2)
+    demo.until(demo.rotations)
+    assert [end["event"] for end in demo.rotations()] == ["failed"]
+    assert trees(demo) == everywhere(5, 10, 15)
+
+
+def test_what_a_failed_rotation_has_moved_aside_is_freed(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    old(demo.spec, 5, 10, 15)
+    real, moved = removal.rename, 0
+
+    def rename(source: Path, target: Path) -> None:
+        nonlocal moved
+        if moved:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        moved += 1
+        real(source, target)
+
+    monkeypatch.setattr(removal, "rename", rename)
+    demo.order(last=2)
+    demo.until(demo.rotations)
+    [end] = demo.rotations()
+    assert end["event"] == "failed"
+    assert "What was aside already was freed" in end["detail"]
+    assert left_in_trash(demo) == []
 
 
 class Space:

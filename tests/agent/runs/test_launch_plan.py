@@ -13,6 +13,7 @@ from bs4_agent.errors import BadRequest, Refused, RunExists
 from bs4_agent.ledger import Ledger
 from bs4_agent.paths import Home
 from bs4_agent.runs import launch_plan
+from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
@@ -176,6 +177,21 @@ def test_what_another_run_has_saved_is_not_continued_by_chance(bench: Bench) -> 
     with pytest.raises(Refused, match=r"holds what demo has written.*--run demo"):
         bench.plan("other")
     assert bench.plan("other", fresh=True).typed_name
+
+
+@pytest.mark.parametrize("asked", [{"resume": 5}, {"fresh": True}])
+def test_what_another_run_trains_on_is_not_moved_aside(bench: Bench, asked: dict[str, Any]) -> None:
+    bench.ended()
+    bench.save(5)
+    bench.save(10)
+    bench.runs.get("demo").attempts = [Attempt(1, "running", None, None, 0.0, 0.0, None, ())]
+    if bench.trainer == NEW:
+        bench.save(5, run="other")
+        bench.save(10, run="other")
+        assert bench.plan("other", **asked).moves, "each run has a directory of its own"
+        return
+    with pytest.raises(Refused, match=r"other and demo, which is running, both write to .*Stop demo first"):
+        bench.plan("other", **asked)
 
 
 def test_the_hash_is_of_what_would_be_done(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from bs4_agent.errors import Refused, StepFailed
 from bs4_agent.runs import trash as module
 from bs4_agent.runs.launch import launch
+from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash, trashed
 from tests.agent.runs.practice import Pod
@@ -130,6 +132,14 @@ def test_nothing_moves_under_a_live_run(pod: Pod, runs: Runs, out: Path) -> None
     launch(runs, pod.spec(), key="k1")
     with pytest.raises(Refused, match="alpha is running and may write"):
         trash(runs, "alpha", out / "checkpoints/step_40")
+
+
+def test_nothing_moves_under_a_live_run_of_another_name(runs: Runs, out: Path) -> None:
+    other = runs.register(dataclasses.replace(runs.get("alpha").spec, run="other"))
+    other.attempts = [Attempt(1, "running", None, None, 0.0, 0.0, None, ())]
+    with pytest.raises(Refused, match="alpha and other, which is running, both write to"):
+        trash(runs, "alpha", out / "checkpoints/step_40")
+    assert (out / "checkpoints/step_40").exists()
 
 
 def test_another_filesystem_is_refused_and_not_copied(pod: Pod, runs: Runs, out: Path, other_disk: Path) -> None:

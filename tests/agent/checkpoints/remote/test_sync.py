@@ -17,13 +17,14 @@ import pytest
 from bs4_agent.checkpoints import sync as module
 from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.manifest import Manifest
-from bs4_agent.checkpoints.sync import wanted
+from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.detectors.stores import sync_daemon_dead
 from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import BadRequest
 from bs4_agent.ledger import Ledger
+from bs4_agent.runs.model import Attempt
 from bs4_console.demo.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import LARGE
@@ -235,13 +236,44 @@ def _set(step: int, t: float = 1.0) -> Any:
     ],
 )
 def test_what_is_uploaded_next(whole: list[int], done: dict[int, float], order: dict[str, Any], live: bool, steps: list[int]) -> None:
-    chosen = wanted([_set(step) for step in whole], SyncOrder("b2://demo-bucket", **order), SyncView(done=done), live=live)
+    sets = [_set(step) for step in whole]
+    chosen = wanted(sets, present(sets, None), SyncOrder("b2://demo-bucket", **order), SyncView(done=done), live=live)
     assert [one.step for one in chosen] == steps
 
 
 def test_a_step_that_was_written_anew_is_uploaded_anew() -> None:
-    chosen = wanted([_set(10, t=50.0)], SyncOrder("b2://demo-bucket"), SyncView(done={10: 20.0}), live=True)
-    assert [one.step for one in chosen] == [10]
+    again = _set(10, t=50.0)
+    assert wanted([again], again, SyncOrder("b2://demo-bucket"), SyncView(done={10: 20.0}), live=True) == [again]
+
+
+def test_a_run_that_was_set_back_by_hand_is_in_the_store_at_its_next_save(agent: Agent) -> None:
+    for step in (10, 20, 30):
+        agent.bench.save(step)
+    agent.order()
+    agent.until(lambda: agent.view.pointer == 30)
+    agent.train(resumed=10)
+    agent.bench.save(15)
+    agent.until(lambda: agent.view.pointer == 15)
+    assert agent.bench.pointed() == 15
+
+
+@pytest.mark.parametrize(
+    ("resume", "whole", "step"),
+    [
+        (10, {30: 1.0, 20: 1.0, 10: 1.0}, 30),
+        (10, {30: 1.0, 20: 1.0, 15: 60.0, 10: 1.0}, 15),
+        (10, {30: 1.0, 20: 70.0, 15: 60.0, 10: 1.0}, 20),
+        (10, {30: 80.0, 20: 70.0, 15: 60.0}, 30),
+        (30, {30: 1.0, 20: 1.0, 15: 60.0}, 30),
+        (None, {30: 1.0, 15: 60.0}, 30),
+    ],
+)
+def test_a_run_that_was_set_back_is_saved_by_what_it_trains_now(resume: int | None, whole: dict[int, float], step: int) -> None:
+    """By hand, so that the steps of the life before still lie above it."""
+    attempt = Attempt(2, "running", None, None, 50.0, 50.0, resume, ())
+    newest = present([_set(number, t) for number, t in whole.items()], attempt)
+    assert newest is not None
+    assert newest.step == step
 
 
 def test_the_fold_says_the_same_after_a_restart(agent: Agent) -> None:
