@@ -257,7 +257,7 @@ class Guard:
         self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
         try:
             removal.move(wanted, key)
-        except StepFailed as error:
+        except (StepFailed, Refused) as error:
             trashes = list(dict.fromkeys(one.trash for one in wanted))
             if not any((place / key).exists() for place in trashes):
                 raise
@@ -268,13 +268,21 @@ class Guard:
         self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
 
     def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
-        """Decided anew under the run's hold: since the look a start may have begun that reads one of them, or one was written again."""
-        now = self._look(self._pod.runs.get(look.run.name), look.order)
+        """Decided anew under the run's hold: since the look a start may have begun that reads one of them, or one was written again.
+        All or nothing: the action names its steps already. The next look decides about the others."""
+        name, order = look.run.name, look.order
+        if Order.of(self._book.ledger.orders.get(name)) != order:
+            raise Refused(f"The order for {name} has changed since the look; nothing was moved.")
+
+        def unsaved(one: StepSet) -> str:
+            return _NOT_SAVED if order.synced and one.complete and not self._in_store(name, one) else ""
+
+        now = self._look(self._pod.runs.get(name), order)
         own = self._own_cleaning(now.run, now.sets)
-        free = () if own is None else decide(now.sets, look.order, own, verify, lambda one: "", emergency=now.emergency).free
-        permitted = {one.step for one in free if self._quiet_s(look.run.name, one) > 0.0}
+        free = () if own is None else decide(now.sets, order, own, verify, unsaved, emergency=now.emergency).free
+        permitted = {one.step for one in free if self._quiet_s(name, one) > 0.0}
         if changed := [one for one in chosen if one.step not in permitted]:
-            raise Refused(f"Something has changed about {_steps(changed)} of {look.run.name} since the look; nothing was moved.")
+            raise Refused(f"Something has changed about {_steps(changed)} of {name} since the look; nothing was moved.")
 
     def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
         """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a minute."""

@@ -135,13 +135,15 @@ class Syncs:
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return
+        # Where a run was set back, what an earlier life has left above it is saved too, but never pointed to.
+        ahead = bool(steps) and newest is whole[0] and (view.pointer is None or steps[0].step > view.pointer)
         job = {
             "run": name, "to": order.to, "home": str(self._pod.runs.home.root), "spec": spec_as_dict(run.spec),
             "attempt": run.attempt.number if run.attempt is not None else 0,
             "resumed": run.attempt.resume if run.attempt is not None else None,
             "wandb": self._wandb(name), "launch": launch_record.of(run.spec).as_dict(), "steps": [one.step for one in steps],
             "weights": order.weights, "rate": order.rate,
-            "point": bool(steps) and (view.pointer is None or steps[0].step > view.pointer or steps[0] is newest),
+            "point": ahead or (bool(steps) and steps[0] is newest),
             "keep_remote": order.keep_remote, "milestones": order.milestones,
             "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]}, "look": bool(steps) or unseen,
         }  # fmt: skip

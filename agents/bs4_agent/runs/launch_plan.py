@@ -139,8 +139,7 @@ def make(runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mappin
         spec = dataclasses.replace(spec, resume=step)
         _refuse_finished(runs, spec)
         moves = _in_the_way(runs, spec, found, fresh=fresh)
-        if moves:
-            refuse_beside(runs, spec)
+        refuse_beside(runs, spec)
         typed = bool(moves) and ((fresh and bool(found)) or any(c.complete for c in found if step is not None and c.step > step))
     elif isinstance(resume, int):
         spec = dataclasses.replace(spec, resume=resume)

@@ -62,10 +62,12 @@ def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
 
 
 def refuse_beside(runs: Runs, spec: LaunchSpec) -> None:
-    """Refused while another run lives that writes to a directory of `spec`'s: what lies there may be what it just saved."""
+    """Refused while another run lives that writes to a directory of `spec`'s: what lies there may be what it just saved. An engine or an
+    evaluation that was started apart writes logs only, and belongs beside a run."""
     mine = runs.trainer(spec).layout(spec)
     for other in runs.all():
-        if other.name != spec.run and other.live and (both := overlapping(mine, runs.trainer(other).layout(other.spec))):
+        writes = other.live and other.spec.component not in ("inference", "eval")
+        if other.name != spec.run and writes and (both := overlapping(mine, runs.trainer(other).layout(other.spec))):
             raise Refused(
                 f"{spec.run} and {other.name}, which is running, both write to {both}; nothing is moved there. Stop {other.name} first."
             )

@@ -103,7 +103,7 @@ class Controller:
         state = await asyncio.to_thread(self.records.load)
         self._stored = None if state is None else state.encode()
         state = state or State(self.run, self.first, since_t=self.wall())
-        state = replace(state, named=state.named or self.first.pod)
+        state = replace(state, named=state.named or (self.first.pod if state.where.made else state.where.pod))
         if not state.where.made and state.where.pod == self.first.pod and self.first.instance:
             state = replace(state, where=replace(self.first, step=state.where.step))
         return state

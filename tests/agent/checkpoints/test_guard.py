@@ -20,7 +20,7 @@ from bs4_agent.checkpoints import guard as guard_module
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.holds import hold
 from bs4_agent.checkpoints.sets import step_sets
-from bs4_agent.errors import BadRequest, StepFailed
+from bs4_agent.errors import BadRequest, Refused, StepFailed
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.runs.model import Attempt
@@ -407,7 +407,11 @@ def _is_written_again(demo: Guarded) -> None:
     (demo.out / "checkpoints/step_5/trainer/__0_0.distcp").write_bytes(b"of another life")
 
 
-@pytest.mark.parametrize("happens", [_starts, _another_trains_there, _is_written_again])
+def _is_ordered_otherwise(demo: Guarded) -> None:
+    demo.order(last=3)
+
+
+@pytest.mark.parametrize("happens", [_starts, _another_trains_there, _is_written_again, _is_ordered_otherwise])
 def test_what_happens_between_the_look_and_the_rename(
     demo: Guarded, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Guarded], None]
 ) -> None:
@@ -426,14 +430,15 @@ def test_what_happens_between_the_look_and_the_rename(
     assert trees(demo) == everywhere(5, 10, 15)
 
 
-def test_what_a_failed_rotation_has_moved_aside_is_freed(demo: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [PermissionError(errno.EPERM, "Operation not permitted"), Refused("It was replaced by a link.")])
+def test_what_a_failed_rotation_has_moved_aside_is_freed(demo: Guarded, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     old(demo.spec, 5, 10, 15)
     real, moved = removal.rename, 0
 
     def rename(source: Path, target: Path) -> None:
         nonlocal moved
         if moved:
-            raise PermissionError(errno.EPERM, "Operation not permitted")
+            raise error
         moved += 1
         real(source, target)
 

@@ -21,6 +21,7 @@ from bs4_agent.checkpoints.restore import Asked
 from bs4_agent.checkpoints.restore_source import find
 from bs4_agent.errors import BadRequest
 from bs4_agent.identity import Identity
+from bs4_agent.runs.model import Attempt
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
@@ -94,6 +95,19 @@ def test_the_newest_step_is_put_where_its_trainer_looks(pod: NewPod) -> None:
     assert (again["event"], again["result"]["step"]) == ("done", 20)
     assert tree(pod.cwd) == before, "the same once more finds it, fetches nothing and moves nothing"
     assert pod.fetched() - asked <= 4, "pointer, manifests and config"
+
+
+def test_nothing_is_put_where_a_run_of_another_name_trains(pod: NewPod) -> None:
+    plan = pod.plan()
+    other = pod.runs.register(LaunchSpec("other", pod.lost.trainer, pod.lost.config_path, pod.cwd, pod.out))
+    other.attempts = [Attempt(1, "running", None, None, time.time(), time.monotonic(), None, ())]
+    end = pod.restore(plan)
+    if pod.lost.trainer == "prime-rl":
+        assert end["event"] == "done", "each run has a directory of its own"
+        return
+    assert end["event"] == "failed", end
+    assert "demo and other, which is running, both write to" in end["detail"]
+    assert complete(pod) == []
 
 
 def test_the_launch_path_continues_the_wandb_runs(pod: NewPod) -> None:

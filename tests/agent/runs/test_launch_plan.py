@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -179,8 +180,8 @@ def test_what_another_run_has_saved_is_not_continued_by_chance(bench: Bench) -> 
     assert bench.plan("other", fresh=True).typed_name
 
 
-@pytest.mark.parametrize("asked", [{"resume": 5}, {"fresh": True}])
-def test_what_another_run_trains_on_is_not_moved_aside(bench: Bench, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("asked", [{"resume": 5}, {"resume": 10}, {"fresh": True}])
+def test_nothing_is_started_where_another_run_trains(bench: Bench, asked: dict[str, Any]) -> None:
     bench.ended()
     bench.save(5)
     bench.save(10)
@@ -188,10 +189,12 @@ def test_what_another_run_trains_on_is_not_moved_aside(bench: Bench, asked: dict
     if bench.trainer == NEW:
         bench.save(5, run="other")
         bench.save(10, run="other")
-        assert bench.plan("other", **asked).moves, "each run has a directory of its own"
+        assert bool(bench.plan("other", **asked).moves) == (asked != {"resume": 10}), "each run has a directory of its own"
         return
     with pytest.raises(Refused, match=r"other and demo, which is running, both write to .*Stop demo first"):
         bench.plan("other", **asked)
+    bench.runs.get("demo").spec = dataclasses.replace(bench.runs.get("demo").spec, component="inference")
+    assert bench.plan("other", **asked).spec.run == "other", "an engine that serves it"
 
 
 def test_the_hash_is_of_what_would_be_done(bench: Bench) -> None:

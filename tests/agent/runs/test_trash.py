@@ -142,6 +142,14 @@ def test_nothing_moves_under_a_live_run_of_another_name(runs: Runs, out: Path) -
     assert (out / "checkpoints/step_40").exists()
 
 
+def test_a_rename_that_is_refused_leaves_no_directory_open(tmp_path: Path) -> None:
+    (tmp_path / "step_40").mkdir()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(FileNotFoundError):
+        module.rename(tmp_path / "step_40", tmp_path / "nowhere/step_40")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_another_filesystem_is_refused_and_not_copied(pod: Pod, runs: Runs, out: Path, other_disk: Path) -> None:
     elsewhere = out / "checkpoints/step_80"
     elsewhere.mkdir()

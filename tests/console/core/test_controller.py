@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from bs4_console.core.controller_state import State, Where
 from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.core.errors import RefusedError
-from tests.console.core.recovering import LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
+from tests.console.core.recovering import FIRST, LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
 
 HOUR = 3600.0
 
@@ -525,6 +526,15 @@ async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_pat
     world.saved = Saved(45, 1)
     assert (await controller(world, tmp_path, first=beta).look()).word == "watching"
     assert world.ended == ["101"], "rented here, and the store holds more than was seen on it"
+
+
+async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_which_was_there(tmp_path):
+    """As an earlier console wrote it."""
+    world = World()
+    earlier = {name: value for name, value in json.loads(State("demo", FIRST).encode()).items() if name not in ("named", "done")}
+    WorldStore(world).write(LAYOUT.recovery, json.dumps(earlier).encode())
+    assert (await controller(world, tmp_path).look()).word == "watching"
+    assert "names beta" in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
 
 
 async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):

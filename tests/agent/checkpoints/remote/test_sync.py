@@ -257,6 +257,16 @@ def test_a_run_that_was_set_back_by_hand_is_in_the_store_at_its_next_save(agent:
     assert agent.bench.pointed() == 15
 
 
+def test_a_milestone_of_the_life_before_does_not_take_the_pointer(agent: Agent) -> None:
+    for step in (10, 20, 30):
+        agent.bench.save(step)
+    agent.train(resumed=10)
+    agent.bench.save(15)
+    agent.order(milestones=10)
+    agent.until(lambda: {10, 15, 20, 30} <= set(agent.view.done))
+    assert agent.bench.pointed() == 15
+
+
 @pytest.mark.parametrize(
     ("resume", "whole", "step"),
     [
