@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from bs4_agent.errors import AgentError
 from bs4_agent.ids import ulid
@@ -54,8 +54,6 @@ class Controller:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     seen: dict[Where, list[Sign]] = field(default_factory=dict)
     """Signs by machine, within the rules' window."""
-    _stored: bytes | None = None
-    """The shared state as this controller read or wrote it last; None while there is none."""
 
     @property
     def run(self) -> str:
@@ -101,7 +99,6 @@ class Controller:
     async def _load(self) -> State:
         """As it is in the store. A pod that nobody rented for us is where the inventory here has it now."""
         state = await asyncio.to_thread(self.records.load)
-        self._stored = None if state is None else state.encode()
         state = state or State(self.run, self.first, since_t=self.wall())
         state = replace(state, named=state.named or (self.first.pod if state.where.made else state.where.pod))
         if not state.where.made and state.where.pod == self.first.pod and self.first.instance:
@@ -109,22 +106,24 @@ class Controller:
         return state
 
     async def _save(self, state: State, phase: Phase | None = None, **changes: Any) -> State:
-        """Only by who holds the lease, and only over what it has read."""
+        """Only by who holds the lease, and only to follow what it has read."""
         if phase is not None and phase != state.phase:
             changes |= {"phase": phase, "since_t": self.wall()}
         state = replace(state, **changes)
-        await self._unchanged()
-        await asyncio.to_thread(self.records.save, state)
-        self._stored = state.encode()
+        await self.lease.guard()
+        if not await asyncio.to_thread(self.records.save, state):
+            await self._overtaken()
         return state
 
     async def _unchanged(self) -> None:
-        """LeaseHeld where another has acted since the state was read: before the lease was taken, or while this machine slept."""
         await self.lease.guard()
-        there = await asyncio.to_thread(self.records.load)
-        if (None if there is None else there.encode()) != self._stored:
-            await self.lease.release()
-            raise LeaseHeld(f"Another controller has just changed something about {self.run}.", "The next look sees it.")
+        if not await asyncio.to_thread(self.records.unchanged):
+            await self._overtaken()
+
+    async def _overtaken(self) -> NoReturn:
+        """Another has acted since the state was read: before the lease was taken, or while this machine slept."""
+        await self.lease.release()
+        raise LeaseHeld(f"Another controller has just changed something about {self.run}.", "The next look sees it.")
 
     def _elsewhere(self, state: State) -> Outcome:
         """Which of two is right only a person knows: an older recover.toml on another machine looks the same."""
@@ -275,7 +274,9 @@ class Controller:
         if self.dry:
             return Outcome("recovering", f"{self.run} is being recovered: {state.phase}.", 0)
         await self.lease.hold()
-        state = await self._load()
+        if (state := await self._load()).phase not in WORKING:
+            await self.lease.release()
+            raise LeaseHeld(f"Another controller has just ended a recovery of {self.run}.", "The next look sees how.")
         if state.phase == "renting":
             try:
                 where = await self.hands.find(state.attempt.label, state.attempt.provider)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from bs4_agent.checkpoints.remote.errors import NotThere, StoreDamaged
+from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.store import Store
+from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_agent.journal import Journal
 from bs4_agent.streams.segments import SegmentStream
 from bs4_console.core.errors import ConsoleError
@@ -125,8 +126,9 @@ class State:
     def with_attempt(self, **changes: Any) -> State:
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 
-    def encode(self) -> bytes:
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, ensure_ascii=False).encode()
+    def encode(self, after: str | None = None) -> bytes:
+        """`after`: the version of the document that this one follows, "" for the first; None: as consoles wrote it that did not say."""
+        return json.dumps({"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> State:
@@ -135,6 +137,7 @@ class State:
             raw = json.loads(data)
             if raw.pop("schema") != SCHEMA or raw["phase"] not in get_args(Phase):
                 raise ValueError("another schema")
+            raw.pop("after", None)
             before = raw.pop("before")
             where = Where(**raw.pop("where"))
             attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
@@ -149,13 +152,19 @@ class State:
 
 @dataclass
 class Records:
-    """The document and the journal of one run on this machine."""
+    """The document and the journal of one run on this machine.
+
+    The store has no compare-and-set, and whoever has slept in the middle of a write may end it long after another took over. So each
+    version of the document names the one that it follows, and of several that follow the same one only the first counts, for everybody.
+    """
 
     store: Store
     layout: Layout
     directory: Path
     _journal: Journal | None = field(default=None, repr=False)
     _step: int | None = field(default=None, repr=False)
+    _version: str = field(default="", repr=False)
+    """Of the document that was read or written last."""
 
     @property
     def journal(self) -> Journal:
@@ -166,18 +175,43 @@ class Records:
 
     def load(self) -> State | None:
         """As the last holder left it; None before the first."""
-        try:
-            state = State.decode(self.store.read(self.layout.recovery, MOST))
-        except NotThere:
-            return None
-        if state.run != self.layout.run:
+        self._version, state = self._head()
+        if state is not None and state.run != self.layout.run:
             raise ConsoleError(f"{self.layout.recovery} is of the run {state.run!r}.", "Give every run its own prefix or name.")
         return state
 
-    def save(self, state: State) -> None:
-        """On this disk first, then for all. Only the holder of the lease does that."""
+    def save(self, state: State) -> bool:
+        """On this disk first, then for all, to follow what was read last. False: another was first, and this counts for nobody."""
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
-        self.store.write(self.layout.recovery, state.encode())
+        data = state.encode(self._version)
+        self.store.write(self.layout.recovery, data)
+        version, there = self._head()
+        # By its content: a write whose answer was lost is made again, and then it is there twice.
+        if there is None or there.encode(self._version) != data:
+            return False
+        self._version = version
+        return True
+
+    def unchanged(self) -> bool:
+        """Whether nobody has written since."""
+        return self._head()[0] == self._version
+
+    def _head(self) -> tuple[str, State | None]:
+        """The version that counts, and its document."""
+        rows = self.store.versions(self.layout.recovery)
+        known: dict[str, bytes] = {}
+
+        def document(row: Entry) -> bytes:
+            if row.version not in known:
+                known[row.version] = self.store.content(row, MOST)
+            return known[row.version]
+
+        for number, row in enumerate(rows):
+            state, after = State.decode(document(row)), json.loads(document(row)).get("after")
+            between = takewhile(lambda other, after=after: other.version != after, rows[number + 1 :])  # type: ignore[misc]
+            if after is None or all(json.loads(document(other)).get("after") not in (after, None) for other in between):
+                return row.version, state
+        return "", None
 
     def note(self, event: str, **fields: Any) -> None:
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)

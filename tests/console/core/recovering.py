@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ class World:
 
     now: float = 1_000_000.0
     versions: dict[str, list[tuple[Entry, bytes]]] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
     machines: dict[str, Machine] = field(default_factory=lambda: {"7": Machine("", "7", step=40)})
     links: dict[str, bool] = field(default_factory=lambda: {"7": True})
     saved: Saved | None = field(default_factory=lambda: Saved(35, 10**9))
@@ -77,7 +79,7 @@ class WorldStore:
     def write(self, name: str, data: bytes) -> Entry:
         self.world.touch(f"write {name}")
         rows = self.world.versions.setdefault(name, [])
-        entry = Entry(name, len(data), None, self.world.now, f"{sum(map(len, self.world.versions.values())):06d}-{self.world.now}")
+        entry = Entry(name, len(data), None, self.world.now, f"{next(self.world.numbers):06d}")
         rows.append((entry, data))
         self.world.touch(f"written {name}")
         return entry
@@ -91,6 +93,9 @@ class WorldStore:
         if not rows:
             raise NotThere(f"There is no {name}.")
         return rows[-1][1]
+
+    def content(self, entry: Entry, most: int) -> bytes:
+        return next(data for there, data in self.world.versions[entry.name] if there.version == entry.version)
 
     def delete(self, entry: Entry) -> None:
         self.world.versions[entry.name] = [row for row in self.world.versions.get(entry.name, []) if row[0].version != entry.version]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_console.core.controller_state import State, Where
+from bs4_console.core.controller_state import Records, State, Where
 from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.core.errors import RefusedError
 from tests.console.core.recovering import FIRST, LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
@@ -30,7 +30,11 @@ async def looks(world: World, place: Path, count: int = 12, every: float = 60.0,
 
 
 def state(world: World) -> State:
-    return State.decode(WorldStore(world).read(LAYOUT.recovery, 1 << 20))
+    touch, world.touch = world.touch, lambda what: None
+    found = Records(WorldStore(world), LAYOUT, Path()).load()
+    world.touch = touch
+    assert found is not None
+    return found
 
 
 async def test_a_run_whose_pod_was_taken_back_goes_on_elsewhere(tmp_path):
@@ -482,6 +486,43 @@ async def test_what_another_has_written_during_a_long_sleep_is_not_written_over(
     outcome = await controller(world, tmp_path).look()
     assert (outcome.word, outcome.exit_code) == ("held", 4)
     assert state(world).encode() == theirs
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_a_write_that_ends_long_after_another_took_over_counts_for_nobody(tmp_path, number):
+    """The machine slept inside the request itself: what it writes then comes last, and follows what is not there any more."""
+    world = World()
+    world.lose()
+    written = 0
+
+    def sleep(touched: str) -> None:
+        nonlocal written
+        if touched == f"write {LAYOUT.recovery}":
+            if written == number:
+                world.touch = lambda touched: None
+                world.now += 20 * 60
+                other = Records(WorldStore(world), LAYOUT, tmp_path / "other")
+                there = other.load() or State("demo", FIRST, named="alpha")
+                assert other.save(replace(there, phase="stopped", why="Theirs."))
+            written += 1
+
+    world.touch = sleep
+    outcome = await controller(world, tmp_path).look()
+    assert (outcome.word, outcome.exit_code) == ("held", 4)
+    assert (await controller(world, tmp_path).look()).sentence == "demo is left alone: Theirs."
+    assert len(world.creates) == (number > 0)
+
+
+async def test_a_write_whose_answer_was_lost_is_there_twice_and_counts(tmp_path):
+    world = World()
+    store = WorldStore(world)
+    one = Records(store, LAYOUT, tmp_path)
+    write = store.write
+    store.write = lambda name, data: (write(name, data), write(name, data))[1]  # type: ignore[method-assign]
+    assert one.save(State("demo", FIRST))
+    assert one.save(State("demo", FIRST, phase="stopped"))
+    assert one.unchanged()
+    assert state(world).phase == "stopped"
 
 
 async def test_an_earlier_machine_that_the_run_is_on_again_is_not_ended(tmp_path):

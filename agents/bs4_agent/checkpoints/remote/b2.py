@@ -20,7 +20,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import requests
-from b2sdk.v3 import AbstractProgressListener, B2Api, B2HttpApiConfig, Bucket, InMemoryAccountInfo, UploadSourceLocalFile
+from b2sdk.v3 import AbstractProgressListener, B2Api, B2HttpApiConfig, Bucket, DownloadedFile, InMemoryAccountInfo, UploadSourceLocalFile
 from b2sdk.v3 import exception as b2
 
 from bs4_agent.checkpoints.remote.errors import (
@@ -134,7 +134,12 @@ class B2Store:
 
     def read(self, name: str, most: int) -> bytes:
         with self._told(name):
-            found: bytes = self._tried(lambda: self._read(name, most))
+            found: bytes = self._tried(lambda: _small(self._bucket.download_file_by_name(name), name, most))
+            return found
+
+    def content(self, entry: Entry, most: int) -> bytes:
+        with self._told(entry.name):
+            found: bytes = self._tried(lambda: _small(self._bucket.download_file_by_id(entry.version), entry.name, most))
             return found
 
     def write(self, name: str, data: bytes) -> Entry:
@@ -192,15 +197,6 @@ class B2Store:
             if row.file_name == name and row.file_info.get(_LARGE_SHA1) != sha1:
                 with contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
                     self._session.cancel_large_file(row.file_id)
-
-    def _read(self, name: str, most: int) -> bytes:
-        found = self._bucket.download_file_by_name(name)
-        size = int(found.download_version.content_length)
-        if size > most:
-            raise StoreDamaged(f"{name} has {size} bytes where at most {most} make sense; it is not what its name says.")
-        whole = io.BytesIO()
-        found.save(whole)
-        return whole.getvalue()
 
     def _download(self, name: str, half: Path, progress: Progress | None) -> Entry:
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
@@ -298,6 +294,15 @@ class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
         added, self._done = byte_count - self._done, byte_count
         if self._progress is not None and added:
             self._progress(added)
+
+
+def _small(found: DownloadedFile, name: str, most: int) -> bytes:
+    size = int(found.download_version.content_length)
+    if size > most:
+        raise StoreDamaged(f"{name} has {size} bytes where at most {most} make sense; it is not what its name says.")
+    whole = io.BytesIO()
+    found.save(whole)
+    return whole.getvalue()
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:

@@ -41,6 +41,10 @@ class Store(Protocol):
         """A small file, whole. NotThere without it; StoreDamaged when it is longer than `most` bytes, or its hash is not the server's."""
         ...
 
+    def content(self, entry: Entry, most: int) -> bytes:
+        """As `read`, of this very version."""
+        ...
+
     def write(self, name: str, data: bytes) -> Entry:
         """A small file, in one call: a reader sees the version before or this one. Older versions stay until they are deleted."""
         ...

@@ -51,7 +51,9 @@ def test_what_is_written_is_read_listed_and_deleted(store: B2Store) -> None:
     assert store.entries("a/")[0].sha1 == hashlib.sha1(b"two", usedforsecurity=False).hexdigest()
     versions = store.versions("a/x.json")
     assert versions[0].version == entry.version
-    assert len(versions) == 2
+    assert [store.content(one, 100) for one in versions] == [b"two", b"one"]
+    with pytest.raises(StoreDamaged):
+        store.content(versions[1], 2)
     store.delete(versions[0])
     assert store.read("a/x.json", 100) == b"one"
     store.delete(versions[1])
