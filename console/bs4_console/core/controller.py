@@ -151,10 +151,10 @@ class Controller:
             self.records.note_step(report.step)
         if report is not None and not self.dry:
             state = await self._learn(state, report)
-        if report is not None and report.finished:
-            return await self._finish(state, report)
         if state.left and not self.dry:
             state = await self._clear(state)
+        if report is not None and report.finished:
+            return await self._finish(state, report)
         if state.phase == "stopped" and not self.confirm:
             return Outcome("stopped", f"{self.run} is left alone: {state.why}", FINDING, verdict)
         if not verdict.lost:
@@ -322,8 +322,10 @@ class Controller:
         return await self._save(state, "proving", why=" ".join(await self.hands.order(where, state.orders)))
 
     async def _prove(self, state: State) -> State:
-        """Good is only a new step."""
+        """Good is only a new step: the pod says it, or, where it cannot be asked, the store has one."""
         report = await self.hands.report(state.where)
+        if report is None and (saved := await self.hands.saved()) is not None:
+            report = Report(saved.step)
         if report is None:
             return state
         if report.step is None or report.step <= state.attempt.step_before:

@@ -195,6 +195,19 @@ async def test_a_hung_machine_is_not_a_recovery_under_way_for_ever(tmp_path):
     assert world.paid() == []
 
 
+async def test_a_machine_that_cannot_be_asked_and_saves_is_good(tmp_path):
+    """A lost connection never causes an action: what trains and is in the store is not given up for its silence."""
+    world = World(trains=False)
+    world.lose()
+    await looks(world, tmp_path, 3)
+    assert state(world).phase == "proving"
+    world.links["101"] = False
+    assert (await controller(world, tmp_path).look()).word == "recovering"
+    world.saved = Saved(40, 1)
+    assert (await controller(world, tmp_path).look()).word == "recovered"
+    assert [m.instance for m in world.paid()] == ["101"]
+
+
 async def test_a_run_that_ends_again_before_a_step_is_not_waited_for(tmp_path):
     world = World(trains=False, dies="the launcher ended with exit code 1.")
     world.lose()
@@ -576,6 +589,16 @@ async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_
     WorldStore(world).write(LAYOUT.recovery, json.dumps(earlier).encode())
     assert (await controller(world, tmp_path).look()).word == "watching"
     assert "names beta" in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
+
+
+async def test_the_machine_before_ends_although_the_run_was_moved_by_hand_and_has_ended(tmp_path):
+    world = World()
+    world.machines["8"], world.links["8"] = Machine("", "8", step=45), True
+    world.lose()
+    await looks(world, tmp_path)
+    world.finished, world.saved = True, Saved(45, 1)
+    outcome = await controller(world, tmp_path, first=Where("beta", "vast", "8"), moved=True).look()
+    assert (outcome.word, world.ended, sorted(world.machines)) == ("finished", ["101"], ["7", "8"])
 
 
 async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):
