@@ -47,7 +47,7 @@ async def watching(at: Rig, clock: Clock, patch: pytest.MonkeyPatch) -> AsyncIte
     for name, value in at.console.environment.items():
         patch.setenv(name, value)
     config = controller_config.read()["demo"]
-    async with recover.controller_of(argparse.Namespace(plan=None, dry_run=False), config) as one:
+    async with recover.controller_of(argparse.Namespace(plan=None, moved=False, dry_run=False), config) as one:
         one.clock, one.wall, one.sleep = clock, clock.wall, clock.sleep
         one.hands.clock = clock  # type: ignore[attr-defined]
         one.lease = Lease(one.hands.store, config.layout, "tester", ttl_s=60.0, settle_s=1.0, margin_s=20.0)  # type: ignore[attr-defined]

@@ -30,7 +30,7 @@ from bs4_console.providers.base import label_of
 DAY_S = 86400.0
 #: The lost machine answers: its agent may have resumed the run.
 _BACK = ("fine", "rebooted", "hung", "network-only")
-#: A create with its look afterwards fits into this; with less left of a grant nothing is asked for any more.
+#: A request with its look afterwards fits into this; with less left of a grant nothing is rented and nothing ended.
 SPEND_S = 90.0
 
 
@@ -67,7 +67,7 @@ class Controller:
                 return await self._go_on(state)
             if state.phase == "finishing":
                 return await self._finish_on(state)
-            if state.named != self.first.pod:
+            if state.named != self.first.pod or self._other_machine(state):
                 if not self.moved or self.dry:
                     return self._elsewhere(state)
                 state = await self._move(state)
@@ -97,13 +97,19 @@ class Controller:
         return lost.judge(where.pod, self.seen[where], now, self.rules)
 
     async def _load(self) -> State:
-        """As it is in the store. A pod that nobody rented for us is where the inventory here has it now."""
+        """As it is in the store. What nobody has written down yet of a pod that was not rented by us is as the inventory here has it."""
         state = await asyncio.to_thread(self.records.load)
         state = state or State(self.run, self.first, since_t=self.wall())
         state = replace(state, named=state.named or (self.first.pod if state.where.made else state.where.pod))
-        if not state.where.made and state.where.pod == self.first.pod and self.first.instance:
+        if not state.where.made and state.where.pod == self.first.pod and not state.where.instance:
             state = replace(state, where=replace(self.first, step=state.where.step))
         return state
+
+    def _other_machine(self, state: State) -> bool:
+        """Whether the inventory here has another machine under the name of the pod that was not rented by us."""
+        known, here = state.where, self.first
+        same = (known.provider, known.instance) == (here.provider, here.instance)
+        return not known.made and known.pod == here.pod and bool(known.instance and here.instance) and not same
 
     async def _save(self, state: State, phase: Phase | None = None, **changes: Any) -> State:
         """Only by who holds the lease, and only to follow what it has read."""
@@ -126,11 +132,11 @@ class Controller:
         raise LeaseHeld(f"Another controller has just changed something about {self.run}.", "The next look sees it.")
 
     def _elsewhere(self, state: State) -> Outcome:
-        """Which of two is right only a person knows: an older recover.toml on another machine looks the same."""
+        """Which of two is right only a person knows: older files on another machine look the same."""
+        was = "" if state.named == self.first.pod else f" (it was {state.named} in recover.toml)"
         text = (
-            f"recover.toml names {self.first.pod} as the pod of {self.run}, and its controllers look after {state.where.pod} "
-            f"(it was {state.named} there). Nothing is done until they agree: name {state.named} again, or, if the run was moved by hand, "
-            f"say so: recover --run {self.run} --moved."
+            f"{self.run} is on {self.first} by the files here, and its controllers look after {state.where}{was}. Nothing is done until "
+            f"they agree: correct the files, or, if the run was moved by hand, say so: recover --run {self.run} --moved."
         )
         return Outcome("stopped", text, FINDING)
 
@@ -356,12 +362,15 @@ class Controller:
     async def _finish_on(self, state: State) -> Outcome:
         """It was to end, and has not been seen to be gone. A run that was started there meanwhile is looked after again."""
         report = await self.hands.report(state.where)
-        if report is None or report.finished or report.step is None:
-            return await self._finish(state)
+        if report is None and not state.told and not (verdict := await self.verdict(state.where)).lost:
+            text = f"{self.run} is finished, and {state.where.pod} cannot be asked whether it was started there again; it is left alone."
+            return Outcome("finishing", text, UNREACHABLE, verdict)
+        if report is None or report.finished:
+            return await self._finish(state, report)
         if self.dry:
             return Outcome("finishing", f"{self.run} was to end, and goes on at {state.where.pod}: it would be looked after again.", 0)
         await self.lease.hold()
-        await self._save(state, "watching", done=False)
+        await self._save(state, "watching", done=False, told=False)
         await self.lease.release()
         return Outcome("watching", f"{self.run} was to end, and goes on at {state.where.pod}: it is looked after again.", 0)
 
@@ -379,13 +388,17 @@ class Controller:
         if self.dry:
             return Outcome("finishing", f"{self.run} is finished: {state.where.pod} would be ended.", 0)
         await self.lease.hold()
+        if report is not None and await self.hands.report(state.where) != report:
+            await self.lease.release()
+            return Outcome("finishing", f"Something has changed about {self.run} on {state.where.pod}; the next look sees what.", FINDING)
         state = await self._save(state, "finishing")
         for where in (state.where, *state.left):
             if not await self._end(where):
+                await self._save(state, told=True)
                 text = f"{where.pod} was told to end and is not seen to be gone; it is looked at again."
                 return Outcome("finishing", text, UNREACHABLE)
             state = state.ended(where, self.wall())
-        await self._save(state, "finished", left=())
+        await self._save(state, "finished", left=(), told=False)
         await self.lease.release()
         return Outcome("finished", f"{self.run} is finished, its last set is in the store, and {state.where.pod} was ended.", 0)
 
@@ -413,6 +426,6 @@ class Controller:
     async def _end(self, where: Where) -> bool:
         if not where.made:
             return False
-        await self.lease.guard()
+        grant = await self.lease.guard()
         self.records.note("terminate", pod=where.pod, provider=where.provider, instance=where.instance, label=where.label)
-        return await self.hands.terminate(where)
+        return await self.hands.terminate(where, lambda: grant.left_s() >= SPEND_S)

@@ -216,7 +216,7 @@ class RealHands:
             raise Absent(f"No machine is labelled {label}.", "Nothing was rented.")
         return _where(self._name(label), machine)
 
-    async def terminate(self, where: Where) -> bool:
+    async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
         async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
             machine = await provider.machine(where.instance)
@@ -233,7 +233,7 @@ class RealHands:
                     "Nothing was ended; look with `bs4-console provision list`.",
                 )
             try:
-                await provisioner.terminate(machine)
+                await provisioner.terminate(machine, may)
             except NotGone:
                 return False
         return True

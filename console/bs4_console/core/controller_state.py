@@ -51,6 +51,9 @@ class Where:
     host_key: str = ""
     """`type base64`, as it was confirmed when the machine was met: the next controller may be a fresh machine that knows nobody."""
 
+    def __str__(self) -> str:
+        return f"{self.pod} ({self.provider} {self.instance})" if self.instance else self.pod
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -90,6 +93,8 @@ class State:
     """The run's pod in recover.toml, as whoever acted last had it there."""
     done: bool = False
     """A look found that the run had ended well, and none has found it going since."""
+    told: bool = False
+    """In "finishing": the machine was told to end, so that its silence means nothing any more."""
 
     @property
     def attempt(self) -> Attempt:

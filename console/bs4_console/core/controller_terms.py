@@ -113,8 +113,8 @@ class Hands(Protocol):
         """Order for the run there what was ordered before, its sync in any case; what was refused, as sentences. Failed: the sync was."""
         ...
 
-    async def terminate(self, where: Where) -> bool:
-        """True when the provider was seen not to have it any more."""
+    async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
+        """True when the provider was seen not to have it any more. `may` is asked right before the first order."""
         ...
 
 

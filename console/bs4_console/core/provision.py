@@ -339,18 +339,22 @@ class Provisioner:
         why = f"; {trouble}" if trouble else ""
         raise NotUp(f"{machine.name} is {said or 'not seen'} and answers no SSH after {self.patience.boot_s:.0f} s{why}.", end, machine)
 
-    async def terminate(self, machine: Machine) -> None:
-        """End it, disk included, and look until it is gone. NotGone when it is still there at the end of the time."""
+    async def terminate(self, machine: Machine, may: Callable[[], bool] = lambda: True) -> None:
+        """End it, disk included, and look until it is gone. NotGone when it is still there at the end of the time, or when `may`, which is
+        asked right before the first order, says no."""
         provider = self.providers[machine.provider]
         if intent := self.book.by_machine(machine):
             self.book.note(intent, "terminating", machine=machine.id, who=self.who)
         deadline = time.monotonic() + self.patience.end_s
-        trouble = ""
+        trouble, ordered = "", False
         while True:
             try:
                 seen = await provider.machine(machine.id)
                 if seen is None or seen.state == "ended":
                     break
+                if not ordered and not may():
+                    raise NotGone(f"{machine.name} was not ended: it is too late for that.", "Look again.")
+                ordered = True
                 if seen.label != machine.label:
                     raise RefusedError(
                         f"{machine.name} is labelled {seen.label} now, not {machine.label}: nothing was ended.",

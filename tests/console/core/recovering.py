@@ -187,9 +187,11 @@ class WorldHands:
         self.world.touch("ordered")
         return ["no such playbook."] if self.world.way == "refuses" else []
 
-    async def terminate(self, where: Where) -> bool:
+    async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
         assert where.made, "what was not rented here is never ended"
         self.world.touch("terminate")
+        if not may():
+            return False
         self.world.ended.append(where.instance)
         self.world.machines.pop(where.instance, None)
         self.world.links[where.instance] = False

@@ -479,6 +479,59 @@ async def test_nothing_is_asked_for_after_a_long_sleep(tmp_path):
     assert world.creates == []
 
 
+async def test_nothing_is_ended_after_a_long_sleep(tmp_path):
+    world = World(trains=False, dies="the launcher ended with exit code 1.")
+    world.lose()
+
+    def sleep(what: str) -> None:
+        if what == "terminate":
+            world.now += 120
+
+    world.touch = sleep
+    outcome = (await looks(world, tmp_path))[-1]
+    assert outcome.word == "stopped"
+    assert "not seen to be gone yet" in outcome.sentence
+    assert (world.ended, [w.instance for w in state(world).left]) == ([], ["101"])
+
+
+async def test_a_run_that_is_started_again_while_its_machine_is_about_to_end(tmp_path):
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    world.finished, world.saved = True, Saved(40, 1)
+
+    def again(what: str) -> None:
+        if what == f"written {LAYOUT.lease}" and state(world).done:
+            world.finished = False
+
+    world.touch = again
+    assert (await controller(world, tmp_path).look()).word == "finishing"
+    assert (await controller(world, tmp_path).look()).word == "watching"
+    assert world.ended == []
+
+
+@pytest.mark.parametrize(("told", "ended"), [(False, []), (True, ["101"])])
+async def test_a_machine_that_was_to_end_and_cannot_be_asked(tmp_path, told, ended):
+    """Somebody may have started the next thing on it before the link was cut: only one that was told to end is told so again."""
+    world = World()
+    world.lose()
+    await looks(world, tmp_path)
+    world.finished, world.saved = True, Saved(40, 1)
+    records = Records(WorldStore(world), LAYOUT, tmp_path / "other")
+    there = records.load()
+    assert there is not None
+    assert records.save(replace(there, phase="finishing", told=told))
+    world.links["101"] = False
+    outcome = await controller(world, tmp_path).look()
+    assert outcome.word == ("finished" if told else "finishing")
+    assert world.ended == ended
+    world.machines.pop("101", None)
+    for _ in range(3):
+        world.now += 60
+        outcome = await controller(world, tmp_path).look()
+    assert outcome.word == "finished", "it is gone by itself"
+
+
 @pytest.mark.parametrize("what", ["set-up", "restore", "launch", "order"])
 async def test_what_another_has_written_during_a_long_sleep_is_not_written_over(tmp_path, what):
     """Else the machine that the other one rented would be forgotten, and paid."""
@@ -570,13 +623,13 @@ async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_pat
     for _ in range(2):
         outcome = await controller(world, tmp_path, first=beta).look()
         assert (outcome.word, outcome.exit_code) == ("stopped", 1)
-        assert "names beta" in outcome.sentence
+        assert "demo is on beta (vast 8) by the files here" in outcome.sentence
         assert "--moved" in outcome.sentence
     world.machines["101"].step = 44
     await controller(world, tmp_path).look()
     assert (await controller(world, tmp_path, first=beta, moved=True).look()).word == "watching"
     assert (state(world).where, [w.instance for w in state(world).left]) == (beta, ["101"])
-    assert "names alpha" in (await controller(world, tmp_path).look()).sentence
+    assert "it was beta in recover.toml" in (await controller(world, tmp_path).look()).sentence
     world.saved = Saved(45, 1)
     assert (await controller(world, tmp_path, first=beta).look()).word == "watching"
     assert world.ended == ["101"], "rented here, and the store holds more than was seen on it"
@@ -588,7 +641,7 @@ async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_
     earlier = {name: value for name, value in json.loads(State("demo", FIRST).encode()).items() if name not in ("named", "done")}
     WorldStore(world).write(LAYOUT.recovery, json.dumps(earlier).encode())
     assert (await controller(world, tmp_path).look()).word == "watching"
-    assert "names beta" in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
+    assert "demo is on beta" in (await controller(world, tmp_path, first=Where("beta", "vast", "8")).look()).sentence
 
 
 async def test_the_machine_before_ends_although_the_run_was_moved_by_hand_and_has_ended(tmp_path):
@@ -608,8 +661,13 @@ async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):
     world.machines["9"], world.links["9"] = Machine("", "9", step=40), True
     world.lose()
     new = Where("alpha", "vast", "9", price=2.0)
+    outcome = await controller(world, tmp_path, first=new).look()
+    assert (outcome.word, outcome.exit_code) == ("stopped", 1)
+    assert "on alpha (vast 9) by the files here, and its controllers look after alpha (vast 7)" in outcome.sentence
+    assert (await controller(world, tmp_path, first=new, moved=True).look()).word == "watching"
     for outcome in await looks(world, tmp_path, 5, first=new):
         assert (outcome.word, outcome.exit_code) == ("watching", 0)
+    assert (await controller(world, tmp_path).look()).word == "stopped", "another machine's files still have the old one"
     assert world.creates == []
 
 

@@ -69,9 +69,11 @@ async def test_the_cheapest_under_the_cap_with_the_label_that_was_written_down(c
     where = await does.create(chosen, label, always)
     assert [m.label for m in cloud.market.living()] == [label]
     assert (where.label, where.made, where.pod) == (label, True, "demo-00000a")
-    assert await does.terminate(where) is True
+    assert await does.terminate(where, lambda: False) is False
+    assert cloud.sent("vast", "terminate") == []
+    assert await does.terminate(where, always) is True
     assert cloud.market.living() == []
-    assert await does.terminate(where) is True, "gone is gone"
+    assert await does.terminate(where, always) is True, "gone is gone"
 
 
 async def test_a_machine_that_is_not_listed_yet_is_neither_failed_nor_gone(cloud, tmp_path):
@@ -83,7 +85,7 @@ async def test_a_machine_that_is_not_listed_yet_is_neither_failed_nor_gone(cloud
     label = label_of("demo", ulid())
     where = await does.create(chosen, label, always)
     assert await does.set_up(where) is None
-    assert await does.terminate(where) is False
+    assert await does.terminate(where, always) is False
     assert [m.label for m in cloud.market.living()] == [label]
 
 
@@ -132,7 +134,7 @@ async def test_only_the_machine_of_exactly_this_label_is_ended(cloud, tmp_path):
     assert chosen is not None
     where = await does.create(chosen, label_of("demo-v2", KEY), always)
     with pytest.raises(RefusedError, match="it is not the one"):
-        await does.terminate(replace(where, label=label_of("demo", KEY)))
+        await does.terminate(replace(where, label=label_of("demo", KEY)), always)
     assert len(cloud.market.living()) == 1
 
 
