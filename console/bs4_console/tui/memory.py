@@ -11,8 +11,8 @@ M_MMAP_THRESHOLD = -3
 #: When the collector looks (gc.set_threshold). Every strip of cells that Textual paints keeps itself in a cache of its own, so only the
 #: collector frees it: some 10,000 objects a second while a log flows by. By Python's own numbers (700, 10, 10) they get old before they are
 #: garbage, and all that is young enough not to be frozen is walked through every three seconds, for 50 to 120 ms in which no key is
-#: answered. By these the young are looked at every two seconds, for 13 ms, and the old ones seldom; more seldom would keep the blocks of a log
-#: that old garbage refers to (20 instead of 3: 180 MB more after ten minutes).
+#: answered. By these the young are looked at every two seconds, for 13 ms, and the old ones seldom; more seldom would keep the blocks of a
+#: log that old garbage refers to (20 instead of 3: 180 MB more after ten minutes).
 COLLECTED = (5_000, 10, 3)
 
 
