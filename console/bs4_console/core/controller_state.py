@@ -212,10 +212,10 @@ class Records:
             return known[row.version]
 
         for number, row in enumerate(rows):
-            state, after = State.decode(document(row)), json.loads(document(row)).get("after")
+            after = _followed(document(row))
             between = takewhile(lambda other, after=after: other.version != after, rows[number + 1 :])  # type: ignore[misc]
-            if after is None or all(json.loads(document(other)).get("after") not in (after, None) for other in between):
-                return row.version, state
+            if after is None or all(_followed(document(other)) not in (after, None) for other in between):
+                return row.version, State.decode(document(row))
         return "", None
 
     def note(self, event: str, **fields: Any) -> None:
@@ -239,3 +239,10 @@ class Records:
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
         return [r for r in self.journal.records() if r.get("type") == "recovery" and r.get("event") == event]
+
+
+def _followed(data: bytes) -> str | None:
+    """As `after` of State.encode. StoreDamaged for what is no document."""
+    State.decode(data)
+    after: str | None = json.loads(data).get("after")
+    return after

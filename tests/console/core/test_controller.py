@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bs4_console.core.controller_state import Records, State, Where
 from bs4_console.core.controller_terms import Limits, Outcome, Saved
 from bs4_console.core.errors import RefusedError
+from bs4_console.core.sync import StoreFailed
 from tests.console.core.recovering import FIRST, LAYOUT, Killed, Machine, World, WorldHands, WorldStore, controller
 
 HOUR = 3600.0
@@ -427,6 +428,15 @@ async def test_a_finished_run_whose_pod_is_lost_afterwards_is_not_begun_again(tm
     assert (outcome.word, outcome.exit_code, world.creates) == ("finished", 0, [])
 
 
+async def done_elsewhere(place: Path) -> World:
+    """A run that was brought on to another machine and has ended there, with its last set in the store."""
+    world = World()
+    world.lose()
+    await looks(world, place)
+    world.finished, world.saved = True, Saved(40, 1)
+    return world
+
+
 async def test_that_a_run_has_ended_well_is_known_to_a_controller_that_never_met_its_pod(tmp_path):
     world = World(finished=True)
     await controller(world, tmp_path / "one").look()
@@ -446,10 +456,7 @@ async def test_a_run_that_was_started_again_after_its_end_is_recovered_like_any(
 
 async def test_what_was_to_end_and_was_started_again_meanwhile_is_left_to_train(tmp_path):
     """The provider did not answer when the machine was to end; a person has begun the next thing on it since."""
-    world = World()
-    world.lose()
-    await looks(world, tmp_path)
-    world.finished, world.saved = True, Saved(40, 1)
+    world = await done_elsewhere(tmp_path)
 
     def die(what: str) -> None:
         if what == "terminate":
@@ -495,10 +502,7 @@ async def test_nothing_is_ended_after_a_long_sleep(tmp_path):
 
 
 async def test_a_run_that_is_started_again_while_its_machine_is_about_to_end(tmp_path):
-    world = World()
-    world.lose()
-    await looks(world, tmp_path)
-    world.finished, world.saved = True, Saved(40, 1)
+    world = await done_elsewhere(tmp_path)
 
     def again(what: str) -> None:
         if what == f"written {LAYOUT.lease}" and state(world).done:
@@ -513,10 +517,7 @@ async def test_a_run_that_is_started_again_while_its_machine_is_about_to_end(tmp
 @pytest.mark.parametrize(("told", "ended"), [(False, []), (True, ["101"])])
 async def test_a_machine_that_was_to_end_and_cannot_be_asked(tmp_path, told, ended):
     """Somebody may have started the next thing on it before the link was cut: only one that was told to end is told so again."""
-    world = World()
-    world.lose()
-    await looks(world, tmp_path)
-    world.finished, world.saved = True, Saved(40, 1)
+    world = await done_elsewhere(tmp_path)
     records = Records(WorldStore(world), LAYOUT, tmp_path / "other")
     there = records.load()
     assert there is not None
@@ -577,6 +578,15 @@ async def test_a_write_that_ends_long_after_another_took_over_counts_for_nobody(
     assert (outcome.word, outcome.exit_code) == ("held", 4)
     assert (await controller(world, tmp_path).look()).sentence == "demo is left alone: Theirs."
     assert len(world.creates) == (number > 0)
+
+
+async def test_a_document_that_cannot_be_read_stops_everything(tmp_path):
+    world = World()
+    WorldStore(world).write(LAYOUT.recovery, b"{half a docu")
+    world.lose()
+    with pytest.raises(StoreFailed, match="cannot be read"):
+        await controller(world, tmp_path).look()
+    assert world.creates == []
 
 
 async def test_a_write_whose_answer_was_lost_is_there_twice_and_counts(tmp_path):
