@@ -8,7 +8,7 @@ the screen, the other's is followed in the same process by what feeds a log view
 
 * first paint: from the start of the program to its first screen, next to a minimal Textual app's, turn about
 * keys: from pressing a key to its answer on the screen, on an idle log and then for `minutes` on the growing one, the same keys
-* memory: the most that the console holds resident, around the middle of that and at its end
+* memory: what the console holds resident where its windows are equally full, around the middle of that and at its end
 * painted: bytes a second to the terminal with the log's end on the whole screen, in remote mode, worst second
 * lines: the SHA-256 of all that was written and of all that is read back over SSH, and lines by their number through the pod's index
 """
@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -49,11 +49,14 @@ from bs4_console.core.log_store import LogStore  # noqa: E402
 from bs4_console.core.session import PodSession  # noqa: E402
 from bs4_console.transport.hostkeys import HostKeys  # noqa: E402
 from bs4_console.tui.app import configured  # noqa: E402
+from bs4_console.tui.widgets.log_canvas import LogCanvas  # noqa: E402
 
 SIZE = (200, 60)
 STREAM = "log/flood/trainer"
 #: Lines of each log before the flood: more than any screen and any page.
 FIRST_LINES = 20_000
+#: So far apart two windows are as full as each other: what comes in within two seconds.
+ALIKE_MB = 8.0
 BUDGET = {"first_paint_ratio": 1.5, "p95_ratio": 2.0, "p95_ms": 100.0, "painted_kib_s": 100.0, "grown_mb": 1.0}
 MINIMAL = """
 from textual.app import App
@@ -156,12 +159,16 @@ async def console(second: str, told: Path) -> None:
         await feed.run([STREAM])
 
     async def tell() -> None:
-        while True:
-            told.write_text(json.dumps({"taken": taken, "second_left_out": feed.left_out}))
-            await asyncio.sleep(1.0)
+        with memory_of(told).open("w", buffering=1) as held:
+            while True:
+                told.write_text(json.dumps({"taken": taken, "second_left_out": feed.left_out}))
+                windows = [store, *(canvas.store for screen in app.screen_stack for canvas in screen.query(LogCanvas))]
+                held.write(f"{time.monotonic()} {resident_mb()} {sum(window.bytes for window in windows) / 1e6}\n")
+                await asyncio.sleep(0.5)
 
+    app = configured(live)
     tasks = [asyncio.create_task(beside()), asyncio.create_task(tell())]
-    await configured(live).run_async()
+    await app.run_async()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -261,13 +268,12 @@ class Answers:
         }
 
 
-def press_keys(terminal: Terminal, seconds: float, chance: random.Random, each: Callable[[], None] = lambda: None) -> Answers:
+def press_keys(terminal: Terminal, seconds: float, chance: random.Random) -> Answers:
     """Key after key for so long, whole rounds of them, a person's pause between two. SystemExit where one is not answered."""
     answers, until = Answers(), time.monotonic() + seconds
     while time.monotonic() < until:
         for number, (key, holds) in enumerate(KEYS):
             time.sleep(chance.uniform(0.15, 0.45))
-            each()
             before = terminal.shown()
             began = time.perf_counter()
             terminal.press(key)
@@ -317,26 +323,45 @@ def first_paints(world: World, minimal: Path, rounds: int) -> dict[str, float]:
     return {**wall, "minimal_cpu_s": round(one_cpu, 3), "console_cpu_s": round(ours_cpu, 3), "cpu_ratio": round(ours_cpu / one_cpu, 2)}
 
 
-@dataclass
-class Memory:
-    """Resident megabytes of one process, about twice a second."""
+class Look(NamedTuple):
+    """At a console's memory, megabytes: all that is resident, and the lines of its windows; `at` is of time.monotonic."""
 
-    pid: int
-    samples: list[float] = field(default_factory=list)
-    _at: float = 0.0
+    at: float
+    resident: float
+    windows: float
 
-    def look(self) -> None:
-        if time.monotonic() - self._at > 0.5:
-            self._at = time.monotonic()
-            pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-            self.samples.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The peaks of a fifth of all each, before the middle and at the end: each jump to the end of a log empties its window, which fills
-        again within seconds, so that one look says more about the keys just pressed (80 MB up or down) than about what is kept."""
-        fifth, half = max(1, len(self.samples) // 5), len(self.samples) // 2
-        middle, end = max(self.samples[half - fifth : half + 1]), max(self.samples[-fifth:])
-        return {"half_mb": round(middle, 1), "end_mb": round(end, 1), "grown_mb": round(end - middle, 1)}
+def memory_of(told: Path) -> Path:
+    """Beside what a console tells: a line for each Look."""
+    return told.with_suffix(".memory")
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def memory(told: Path, since: float) -> dict[str, float]:
+    """What is resident where the windows hold as much: medians of a fifth of the time each, before the middle and at the end. The windows
+    may hold 64 MiB each, and a jump to the end may empty one: how full they are says which keys were pressed last and not what is kept. The
+    peaks are those of all looks."""
+    looks = [Look(*map(float, line.split())) for line in memory_of(told).read_text().splitlines()]
+    looks = [look for look in looks if look.at >= since]
+    usual = statistics.median(look.windows for look in looks)
+    fifth, half = max(1, len(looks) // 5), len(looks) // 2
+
+    def typical(some: list[Look]) -> float:
+        return statistics.median(look.resident for look in some if abs(look.windows - usual) <= ALIKE_MB)
+
+    middle, end = typical(looks[half - fifth : half + 1]), typical(looks[-fifth:])
+    found = {
+        "windows_mb": usual,
+        "half_mb": middle,
+        "end_mb": end,
+        "grown_mb": end - middle,
+        "peak_first_half_mb": max(look.resident for look in looks[:half]),
+        "peak_last_half_mb": max(look.resident for look in looks[half:]),
+    }
+    return {name: round(value, 1) for name, value in found.items()}
 
 
 def keys_and_memory(terminal: Terminal, world: World, told: Path, seconds: float) -> dict[str, Any]:
@@ -345,20 +370,19 @@ def keys_and_memory(terminal: Terminal, world: World, told: Path, seconds: float
     press_keys(terminal, 1.0, chance)  # a first round that does not count: pages are loaded, expressions compiled
     idle = press_keys(terminal, max(20.0, seconds / 10), chance)
     world.pour()
-    began, before, memory = time.monotonic(), json.loads(told.read_text()), Memory(terminal.pid)
-    cpu = cpu_seconds(memory.pid)
-    busy = press_keys(terminal, seconds, chance, memory.look)
+    began, before, cpu = time.monotonic(), json.loads(told.read_text()), cpu_seconds(terminal.pid)
+    busy = press_keys(terminal, seconds, chance)
     took, after = time.monotonic() - began, json.loads(told.read_text())
     taken = {name: round((after["taken"][name] - before["taken"][name]) / 1e6 / took, 2) for name in after["taken"]}
     flood = {
         **busy.as_dict(),
         "seconds": round(took, 1),
         "taken_in_mb_s": taken,
-        "console_cpu_share": round((cpu_seconds(memory.pid) - cpu) / took, 2),
+        "console_cpu_share": round((cpu_seconds(terminal.pid) - cpu) / took, 2),
         "passed_over_mb": round(after["second_left_out"] / 1e6, 1),
         "load": round(os.getloadavg()[0], 2),
     }
-    return {"idle": idle.as_dict(), "flood": flood, "p95_ratio": round(busy.p95 / idle.p95, 2), "memory": memory.as_dict()}
+    return {"idle": idle.as_dict(), "flood": flood, "p95_ratio": round(busy.p95 / idle.p95, 2), "memory": memory(told, began)}
 
 
 def cpu_seconds(pid: int) -> float:

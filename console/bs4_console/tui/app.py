@@ -129,6 +129,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.remote = remote()
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
         self.call_after_refresh(memory.settle)
+        self.screen_change_signal.subscribe(self, memory.forget_left)
 
     async def on_unmount(self) -> None:
         await self.fleet.stop()

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import gc
+from typing import TYPE_CHECKING, Any
+
+from textual._styles_cache import StylesCache
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
 
 #: From this size on an allocation is given back to the system as soon as it is freed. A log's blocks are four times as large.
 RETURNED_BYTES = 256 * 1024
@@ -10,9 +16,8 @@ RETURNED_BYTES = 256 * 1024
 M_MMAP_THRESHOLD = -3
 #: When the collector looks (gc.set_threshold). Every strip of cells that Textual paints keeps itself in a cache of its own, so only the
 #: collector frees it: some 10,000 objects a second while a log flows by. By Python's own numbers (700, 10, 10) they get old before they are
-#: garbage, and all that is young enough not to be frozen is walked through every three seconds, for 50 to 120 ms in which no key is
-#: answered. By these the young are looked at every two seconds, for 13 ms, and the old ones seldom; more seldom would keep the blocks of a
-#: log that old garbage refers to (20 instead of 3: 180 MB more after ten minutes).
+#: garbage, and all that is young enough not to be frozen is walked through every three seconds, for up to 120 ms in which no key is
+#: answered. By these the young are looked at every two seconds, for 13 ms, and the old ones every ten, most often for 40.
 COLLECTED = (5_000, 10, 3)
 
 
@@ -28,3 +33,12 @@ def settle() -> None:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, RETURNED_BYTES)
     except AttributeError:
         return  # macOS and musl have allocators without it, and without the habit
+
+
+def forget_left(screen: Screen[Any]) -> None:
+    """`screen` is shown instead of another one. Textual would keep all that the other's widgets painted, of 1,024 widgets that are gone:
+    what asks each for its two colours remembers the answers by the one that was asked (Textualize/textual#6665). And what a widget found by
+    name it remembers by how often what lies below it has changed, 1,024 times: a prompt changes it whenever it opens."""
+    StylesCache.get_inner_outer.cache_clear()
+    for node in (screen, *screen.query("*")):
+        node._query_one_cache.clear()

@@ -44,6 +44,18 @@ async def test_a_filter_shows_matches_that_were_never_held() -> None:
         assert "30 lines" in "".join(text for text, _ in pane._title())
 
 
+async def test_lines_that_nobody_sees_any_more_are_given_back_at_once() -> None:
+    async with opened() as (pilot, pane):
+        first = pane.view.store
+        await drive(pilot, [], (":go 50%", "~there"))
+        await until(pilot, lambda: pane.view.store is not first and len(pane.view.store) > 0)
+        assert not first.blocks, "only the collector would give them back: a cancelled TaskGroup holds them"
+        second = pane.view.store
+        await drive(pilot, [], ("escape",))
+        await until(pilot, lambda: not pane.is_attached)
+        assert not second.blocks
+
+
 @pytest.mark.parametrize("key", ["/Loading|ERROR", ":level error"])
 async def test_a_filter_shows_the_line_that_is_still_being_written(key: str) -> None:
     log = "".join(map(trainer, range(LINES))) + "12:00:00 ERROR died here\nLoading: 3%"

@@ -1,11 +1,19 @@
-"""A log that flows by leaves the process no larger than the window it keeps: measured in a process of its own."""
+"""A log that flows by leaves the process no larger than the window it keeps: measured in a process of its own. And a screen that was left
+leaves nothing of what it painted."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from textual._styles_cache import StylesCache
+
+from bs4_console.tui.app import ConsoleApp
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive
 
 PROGRAM = """
 import os, random
@@ -67,3 +75,23 @@ def test_what_is_painted_is_collected_young() -> None:
     as_it_was, settled = walks(settled=False), walks(settled=True)
     assert as_it_was > 4, "Textual's strips no longer keep themselves: memory.COLLECTED has no reason any more"
     assert settled <= as_it_was / 2
+
+
+async def test_of_a_screen_that_was_left_nothing_is_kept() -> None:
+    session = fixtures.healthy()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    there_and_back = ("colon", "escape", "question_mark", "escape")
+
+    def kept() -> tuple[int, int]:
+        """(widgets of which what they painted is kept, finds by name that are remembered)."""
+        gc.collect()
+        painted = sum(isinstance(found, StylesCache) for found in gc.get_objects())
+        return painted, sum(len(node._query_one_cache) for node in (app.screen, *app.screen.query("*")))
+
+    async with app.run_test(size=(100, 30)) as pilot:
+        await drive(pilot, [session], there_and_back)
+        painted, found = kept()
+        await drive(pilot, [session], there_and_back * 4)
+        painted_now, found_now = kept()
+        assert painted_now <= painted, "the widgets of a help screen that is gone are kept"
+        assert found_now <= 2 * found, "each opening of a prompt is remembered"

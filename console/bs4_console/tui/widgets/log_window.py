@@ -74,6 +74,7 @@ class LogWindow(Vertical):
 
     def on_unmount(self) -> None:
         self._stop()
+        self._store.clear()
 
     def moved(self) -> None:
         """The window is over other lines than before."""
@@ -145,21 +146,28 @@ class LogWindow(Vertical):
         feed = LogFeed(session, store, lambda: None, lambda: self.view.following)
         feed.filter = self.view.wanted
         anchor = await feed.go_to(places)
-        self._store, self._feed, self._at, self._busy = store, feed, at, ""
-        self.view.set_store(store)
+        self._at, self._busy = at, ""
+        self._hold(store, feed)
         self.view.hold_at(anchor, above=max(4, self.view.size.height // 3))
         self._spot = spot
         self.moved()
         await feed.go_on(self._wanted)
 
     def _new_feed(self, session: PodSession, *, following: bool = False) -> LogFeed:
-        self._store = LogStore(repeats=Repeats() if self.source is None else None)
-        self._feed = LogFeed(session, self._store, lambda: None, lambda: self.view.following)
-        self._feed.filter = self.view.wanted
+        store = LogStore(repeats=Repeats() if self.source is None else None)
+        feed = LogFeed(session, store, lambda: None, lambda: self.view.following)
+        feed.filter = self.view.wanted
         self._spot = None
-        self.view.set_store(self._store)
+        self._hold(store, feed)
         self.view.following = following or self.view.following
-        return self._feed
+        return feed
+
+    def _hold(self, store: LogStore, feed: LogFeed) -> None:
+        """What was held before is given back now: a TaskGroup that is cancelled is part of a circle with the feed it ran in (CPython 3.11),
+        and 64 MiB of lines would wait for the collector."""
+        before, self._store, self._feed = self._store, store, feed
+        self.view.set_store(store)
+        before.clear()
 
     def _start(self, work: object, what: str) -> None:
         self._worker = self._app.spawn(f"{what} of {self.run}", work, self._failed)  # type: ignore[arg-type]
