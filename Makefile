@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test test-long test-gpu test-vllm score check format setup system lock wheel bench clean
+.PHONY: demo test test-long test-rounds test-gpu test-vllm score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -14,11 +14,15 @@ demo: $(STAMP) $(WHEELS)
 	$(BIN)/bs4-console demo
 
 test: system $(STAMP) $(WHEELS) check
-	$(BIN)/python -m pytest -m "not long and not gpu and not vllm" -n 2
+	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm" -n 2
 
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
 	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 2
+
+# All of the long rounds of which `make test-long` has a short one; a line with the result goes to benchmarks/results/rounds.ndjson.
+test-rounds: system $(STAMP) $(WHEELS)
+	$(BIN)/python tools/rounds.py
 
 # How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
 score: $(STAMP)

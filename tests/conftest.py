@@ -6,11 +6,9 @@ import signal
 from typing import Any
 
 from tests.support import pods as servers
-from tests.support import second_tries
 from tests.support.pods import pod, pods
-from tests.support.second_tries import pytest_sessionfinish
 
-__all__ = ["pod", "pods", "pytest_sessionfinish"]
+__all__ = ["pod", "pods"]
 
 
 def pytest_configure() -> None:
@@ -21,4 +19,3 @@ def pytest_configure() -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     servers.summary(terminalreporter)
-    second_tries.summary(terminalreporter)

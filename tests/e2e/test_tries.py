@@ -10,23 +10,47 @@ from typing import Any
 
 import pytest
 
+from bs4_console.core.assets import find
 from bs4_console.demo.scenarios import SCENARIOS
 from bs4_console.demo.tries import TRIES
 
 RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "tries.json"
-PROVEN = {(row["scenario"], row["trainer"]) for row in json.loads(RECORD.read_text())["tries"] if row["recovered"]}
+#: What benchmarks/tries.py, which tries all, last saw recover: seconds by failure and trainer.
+PROVEN: dict[tuple[str, str], float] = {
+    (row["scenario"], row["trainer"]): row["wall_s"] for row in json.loads(RECORD.read_text())["tries"] if row["recovered"]
+}
+#: The folder of a failure's playbook.
+FAMILY = {path.stem: path.parent.name for path in find("playbooks").rglob("*.yaml")}
+
+pytestmark = pytest.mark.beside
 
 
 def generation(name: str) -> str:
-    """One generation each, or the suite would take two hours: the one that benchmarks/tries.py, which tries all, last saw recover."""
+    """Return the trainer that a failure is tried on: the first that is known to recover, else the first."""
     trainers = TRIES[name].trainers
-    return next((trainer for trainer in trainers if (name, trainer) in PROVEN), trainers[0])
+    proven = [trainer for trainer in trainers if (name, trainer) in PROVEN]
+    return (proven or trainers)[0]
 
 
-pytestmark = [pytest.mark.long, pytest.mark.beside]
+def quickest_of_each_family(names: list[str]) -> set[str]:
+    """Return one failure for each family of playbooks: the long suite's share of the round."""
+    by_duration = sorted(names, key=lambda name: PROVEN.get((name, generation(name)), 600.0))
+    chosen: dict[str, str] = {}
+    for name in by_duration:
+        chosen.setdefault(FAMILY[TRIES[name].failure], name)
+    return set(chosen.values())
+
 
 #: The others are tried as scenarios already.
-EVERY = [(name, generation(name)) for name in TRIES if name not in SCENARIOS]
+NAMES = [name for name in TRIES if name not in SCENARIOS]
+SHORT = quickest_of_each_family(NAMES)
+
+
+def try_of(name: str) -> Any:
+    """Return the parameters of one try, marked for `make test-long` or for `make test-rounds`."""
+    mark = pytest.mark.long if name in SHORT else pytest.mark.rounds
+    trainer = generation(name)
+    return pytest.param(name, trainer, marks=mark, id=f"{name}-{trainer}")
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +67,7 @@ def tried(name: str, trainer: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(660)
-@pytest.mark.parametrize(("name", "trainer"), EVERY, ids=[f"{name}-{trainer}" for name, trainer in EVERY])
+@pytest.mark.parametrize(("name", "trainer"), [try_of(name) for name in NAMES])
 def test_it_is_named_and_trains_again(name: str, trainer: str) -> None:
     if missing := TRIES[name].needs():
         pytest.skip(missing)
@@ -55,6 +79,7 @@ def test_it_is_named_and_trains_again(name: str, trainer: str) -> None:
     assert report["fixed_by"] == ("playbook" if report["plan_hash"] else "person")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(660)
 def test_left_alone_it_stays_broken() -> None:
     done = command("rank-sigkill", "--no-fix", "--json")
@@ -63,6 +88,7 @@ def test_left_alone_it_stays_broken() -> None:
     assert (report["recovered"], report["fixed_by"], report["recovered_s"]) == (False, "nobody", None)
 
 
+@pytest.mark.long
 def test_what_cannot_be_practised_ends_with_2_and_names_what_can() -> None:
     done = command("gpu-xid-ecc")
     assert done.returncode == 2
@@ -73,6 +99,7 @@ def test_what_cannot_be_practised_ends_with_2_and_names_what_can() -> None:
     assert "prime-rl" in done.stderr
 
 
+@pytest.mark.long
 def test_without_an_id_it_lists_them() -> None:
     done = command("--json")
     listed = {entry["failure_id"] for entry in json.loads(done.stdout)["tries"]}
