@@ -14,7 +14,7 @@ demo: $(STAMP) $(WHEELS)
 	$(BIN)/bs4-console demo
 
 test: system $(STAMP) $(WHEELS) check
-	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm" -n 2
+	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm" -n 3 --dist worksteal
 
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900

@@ -54,6 +54,7 @@ def test_without_a_corpus_it_says_so(tmp_path, capsys, monkeypatch):
     assert "skipped: there is no labelled corpus" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not score.DEFAULT.is_dir(), reason="needs the shared corpus")
 def test_the_targets_are_met(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["score.py"])

@@ -31,6 +31,8 @@ from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod, tree
 from tests.support.remote_sets import put_step
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 WANDB = {"trainer": "aaaa1111", "orchestrator": "bbbb2222"}
 TOML = '[wandb]\nproject = "demo"\n'
 STEP = {"prime-rl-2026-01": trees.old_step, "prime-rl": trees.new_step}
@@ -181,7 +183,6 @@ def test_no_whole_step_is_an_error_and_never_a_fresh_start(pod: NewPod) -> None:
     assert pod.runs.all() == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_what_is_not_there_is_named(pod: NewPod) -> None:
     assert "does not hold step 7" in pod.plan(step=7)["refused"]
@@ -228,7 +229,6 @@ def test_something_that_came_between_plan_and_restore_is_not_touched(pod: NewPod
     assert late.read_bytes() == b"x" * 5
 
 
-@pytest.mark.long
 @pytest.mark.skipif(bool(disks.needs_mounts()), reason=disks.needs_mounts())
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_a_full_disk_is_said_before_anything_is_fetched(pod: NewPod) -> None:
@@ -271,7 +271,6 @@ def test_a_store_that_breaks_off_is_tried_again_and_only_for_what_is_missing(pod
     assert tree(pod.out) == lost(pod, 20)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_interrupted_by_a_key_that_is_withdrawn_and_repeated(pod: NewPod) -> None:
     plan = pod.plan()
@@ -285,7 +284,6 @@ def test_interrupted_by_a_key_that_is_withdrawn_and_repeated(pod: NewPod) -> Non
     assert pod.restore()["event"] == "done"
 
 
-@pytest.mark.long
 def test_a_seed_layout_whose_other_half_was_never_saved_is_no_checkpoint(pod: NewPod, tmp_path: Path) -> None:
     """1.5, 1.7: RUN/step_N holds the trainer's part alone; a resume from it is refused by name instead of tried."""
     shard = tmp_path / "shard"
@@ -340,7 +338,6 @@ def test_an_agent_that_died_on_the_way_is_finished_by_the_next(pod: NewPod, monk
         assert pod.fetched() == fetched, "what was there was not fetched again"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("pod", ["prime-rl-2026-01"], indirect=True)
 def test_a_killed_worker_is_started_again_for_what_is_missing(pod: NewPod, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bs4_agent.checkpoints.restore.PAUSE_S", 0.05)

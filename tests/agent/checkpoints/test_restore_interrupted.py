@@ -18,6 +18,8 @@ from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod, tree
 from tests.support.remote_sets import put_step
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 TOML = '[wandb]\nproject = "demo"\n'
 STEP = {"prime-rl-2026-01": trees.old_step, "prime-rl": trees.new_step}
 RUN = {"prime-rl-2026-01": trees.old_run, "prime-rl": trees.new_run}

@@ -18,6 +18,8 @@ from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod
 from tests.support.remote_sets import put_step
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 WANDB = {"trainer": "aaaa1111", "orchestrator": "bbbb2222"}
 GENERATIONS = {"prime-rl-2026-01": (trees.old_run, trees.old_step), "prime-rl": (trees.new_run, trees.new_step)}
 WORDS = ("--trainer", "@", "parts/trainer.toml", "--max-steps", "9000")

@@ -231,6 +231,7 @@ def told(replay: Replay) -> str:
     return "\n".join(f"{t:.0f} s {t_.finding.failure}: {t_.finding.summary}\n   {t_.finding.evidence[:1]}" for t, t_ in replay.opened)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trainer", GENERATIONS)
 def test_two_healthy_hours_are_silent(replayed: Callable[..., Replay], trainer: str) -> None:
     replay = replayed(trainer, 2.0, 1)
@@ -239,6 +240,7 @@ def test_two_healthy_hours_are_silent(replayed: Callable[..., Replay], trainer: 
     assert replay.kinds >= KINDS[trainer], "the trainer's own grammar no longer reads what the day is made of"
 
 
+@pytest.mark.long
 def test_two_healthy_hours_in_json_are_silent(replayed: Callable[..., Replay]) -> None:
     replay = replayed("prime-rl", 2.0, 0, json_lines=True)
     assert not replay.opened, told(replay)
@@ -253,6 +255,7 @@ def test_a_healthy_day_is_silent(replayed: Callable[..., Replay], trainer: str) 
     assert not replay.opened, told(replay)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trainer", GENERATIONS)
 def test_the_day_is_one_that_can_fail(replayed: Callable[..., Replay], trainer: str) -> None:
     """The same day with both sides silent from the end of some step on: found within three of its steps."""

@@ -123,6 +123,7 @@ async def test_one_fault_of_the_create(cloud: Cloud, client: httpx.AsyncClient, 
         assert rent.book.intents()[0].state == ("made" if there else "absent")
 
 
+@pytest.mark.long
 async def test_any_two_faults_at_any_calls(cloud: Cloud, client: httpx.AsyncClient, quiet: Path) -> None:
     """Seeded, so that a failure can be had again: the case is in its message."""
     draw = random.Random(7)

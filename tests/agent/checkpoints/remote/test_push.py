@@ -14,6 +14,8 @@ from bs4_agent.errors import Refused, StepFailed
 from bs4_console.demo.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, PREFIX, RUN, Bench
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 
 def test_a_step_is_uploaded_whole_and_then_named(both: Bench) -> None:
     both.save(5, large=LARGE)

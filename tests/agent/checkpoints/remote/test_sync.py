@@ -30,6 +30,8 @@ from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import LARGE
 from tests.agent.checkpoints.remote.syncing import Agent
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 
 def test_an_order_is_carried_out_and_goes_on(agent: Agent) -> None:
     agent.bench.save(5)
@@ -92,8 +94,6 @@ def test_a_worker_that_is_killed_is_started_again(agent: Agent) -> None:
     assert agent.view.failures == 0
 
 
-@pytest.mark.long
-@pytest.mark.beside
 def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
     _at_the_end_of_an_upload(agent)
     pid = agent.worker()
@@ -110,8 +110,6 @@ def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
     assert agent.bench.server.calls.total() == before  # it knows that nothing is to be done
 
 
-@pytest.mark.long
-@pytest.mark.beside
 def test_the_store_may_be_away_for_long(agent: Agent) -> None:
     agent.bench.save(5)
     agent.bench.server.faults.add(Fault("full", call="b2_upload_file", times=None))
@@ -188,8 +186,6 @@ def test_the_log_of_an_attempt_that_ended_goes_too(agent: Agent) -> None:
     assert names == {"logs/1/launcher.log", "reports/demo.1.report.tar.gz"}
 
 
-@pytest.mark.long
-@pytest.mark.beside
 def test_the_pods_own_pruning_needs_a_key_that_may(agent: Agent) -> None:
     bench = agent.bench
     agent.order(keep_remote=2)

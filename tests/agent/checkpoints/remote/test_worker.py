@@ -18,6 +18,8 @@ from bs4_agent.checkpoints.remote.worker import Told, work
 from bs4_console.demo.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, Bench
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 _SMALL = "step_10/files/checkpoints/step_10/trainer/__0_0.distcp"
 #: Where a kill meets an upload of step 10, with step 5 in the store: the call, which one of them, and after how many bytes.
 PLACES = {
@@ -63,8 +65,6 @@ def _killed_at(bench: Bench, fault: Fault, *, agent: bool = False) -> None:
     bench.settled()
 
 
-@pytest.mark.long
-@pytest.mark.beside
 @pytest.mark.parametrize(("place", "agent"), KILLS)
 def test_killed_anywhere_it_leaves_a_pointer_to_a_whole_step_and_the_next_one_finishes(bench: Bench, place: str, agent: bool) -> None:
     """The worker alone, or the agent that started it. The pod as a whole: test_killed.py, where another one goes on."""
@@ -84,8 +84,6 @@ def test_killed_anywhere_it_leaves_a_pointer_to_a_whole_step_and_the_next_one_fi
     assert bench.store().unfinished(bench.layout.root) == []
 
 
-@pytest.mark.long
-@pytest.mark.beside
 def test_killed_again_and_again_it_still_arrives(bench: Bench) -> None:
     bench.save(10, large=LARGE)
     for fault in (
