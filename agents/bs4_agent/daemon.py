@@ -79,7 +79,7 @@ class Daemon:
         self.runs = Runs(home, scope, self.book, self.table, agent_restart=daemon_command())
         self.library = Library(playbooks)
         engine = Engine(list(self.library))
-        self.follower = RunFollower(self.streams, self.runs)
+        self.follower = RunFollower(self.streams, self.runs, on_fault=self._follower_fault)
         self.pod = Pod(scope, self.table, self.gpus, self.runs, self.follower, self.book)
         self.actions = Actions(self.pod, self.library, self.book, journal, self._hand_over)
         self.watcher = Watcher(self.pod, engine, self.book, self.actions)
@@ -274,6 +274,9 @@ class Daemon:
                 traceback.print_exc()
                 self.book.append("agent", event="fault", thread=name, detail=f"{type(error).__name__}: {error}"[:500], pid=os.getpid())
                 self._stop.wait(FAULT_PAUSE_S)
+
+    def _follower_fault(self, sentence: str) -> None:
+        self.book.append("agent", event="fault", thread="follower", detail=sentence, pid=os.getpid())
 
     def _hand_over(self, body: Mapping[str, Any]) -> None:
         """A newer console brings a newer agent: let this one's answer go out, then end. Runs are not touched."""

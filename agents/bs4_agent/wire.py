@@ -7,24 +7,19 @@ payload (raw bytes). Both sides use this module, so both are equally strict with
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.errors import ProtocolError
+from bs4_agent.foreign_json import loads
 
 #: Bytes. A header holds names, cursors and one query result; log bytes and records travel as payload.
 HEADER_LIMIT = 64 * 1024
 PAYLOAD_LIMIT = 256 * 1024
 
-#: Python 3.13 crashes (SIGSEGV, measured) where `[[[[...` of 3000 levels is parsed in a thread with a 256 KiB stack, instead of
-#: raising RecursionError. Nothing of ours nests deeper than a dozen.
-NESTING_LIMIT = 64
-
 _LENGTHS = struct.Struct(">II")
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -100,21 +95,9 @@ def _check_lengths(header: int, payload: int) -> None:
 
 def _parse_header(raw: bytes) -> dict[str, Any]:
     try:
-        text = raw.decode("utf-8")
-        _check_nesting(text)
-        header = json.loads(text)
-    except ValueError:
-        raise ProtocolError("A frame's header is no JSON; the channel is out of step, connect again.") from None
+        header = loads(raw.decode("utf-8"))
+    except ValueError as error:
+        raise ProtocolError(f"A frame's header is no JSON ({error}); the channel is out of step, connect again.") from None
     if not isinstance(header, dict):
         raise ProtocolError("A frame's header is no JSON object; the channel is out of step, connect again.")
     return header
-
-
-def _check_nesting(text: str) -> None:
-    if text.count("[") + text.count("{") <= NESTING_LIMIT:
-        return
-    depth = 0
-    for token in _BRACKETS.finditer(text):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token.group(), 0)
-        if depth > NESTING_LIMIT:
-            raise ProtocolError(f"A frame's header nests deeper than {NESTING_LIMIT} levels; the other side is no bs4-console.")

@@ -5,9 +5,10 @@ Nothing is loaded and no pickle is opened: names, sizes and the headers that for
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
+
+from bs4_agent.foreign_json import loads
 
 _SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
 #: DCP's `.metadata` of a large model is some MB; more than this is not read to look for names.
@@ -122,7 +123,7 @@ def _short(path: Path) -> str:
             length = int.from_bytes(handle.read(8), "little")
             if not 2 <= length <= min(size - 8, _HEADER_MOST):
                 return f"{path.name} is cut off in its header"
-            header = json.loads(handle.read(length))
+            header = loads(handle.read(length))
         ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
     except FileNotFoundError:
         return f"{path.name} vanished"
@@ -135,7 +136,7 @@ def _short(path: Path) -> str:
 def _indexed(index: Path) -> list[str]:
     raw = _read(index)
     try:
-        names = json.loads(raw)["weight_map"].values() if raw else ()
+        names = loads(raw)["weight_map"].values() if raw else ()
         return [str(name) for name in names]
     except (ValueError, KeyError, AttributeError, TypeError):
         return [f"a readable {_INDEX}"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from bs4_agent.checkpoints.content import wanting
+from bs4_agent.foreign_json import loads
 
 _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
@@ -43,7 +43,7 @@ def _tensors(path: Path) -> frozenset[str]:
     try:
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(8), "little")
-            header = json.loads(handle.read(length)) if length <= _HEADER_MOST else {}
+            header = loads(handle.read(length)) if length <= _HEADER_MOST else {}
     except (OSError, ValueError):
         return frozenset()
     return frozenset(header)
@@ -51,7 +51,7 @@ def _tensors(path: Path) -> frozenset[str]:
 
 def _object(path: Path) -> dict[str, object]:
     try:
-        found = json.loads(path.read_bytes())
+        found = loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

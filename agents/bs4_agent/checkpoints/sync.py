@@ -26,6 +26,7 @@ from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import AgentError, SpoolFull
+from bs4_agent.foreign_json import loads
 from bs4_agent.pod import Pod
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
@@ -259,7 +260,7 @@ class _Job:
         while stdout is not None and (raw := stdout.readline(_LINE_MOST)):
             self._heard_m = time.monotonic()
             try:
-                line = json.loads(raw)
+                line = loads(raw)
             except ValueError:
                 continue  # a library that prints; what it said is no event
             if isinstance(line, dict):

@@ -6,7 +6,6 @@ Formats: wandb 0.31 (and 0.12 to 0.30, as far as they are the same). `run-ID.wan
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from bs4_agent.detect.surroundings import Tracked, WandbDirectory
+from bs4_agent.foreign_json import loads
 from bs4_agent.runs.files import listed, mtime, read_passing
 
 #: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
@@ -138,7 +138,7 @@ def _history_steps(record: bytes) -> Iterator[int]:
 
 def _number(value: object) -> Iterator[int]:
     try:
-        found = json.loads(value) if isinstance(value, bytes) else None
+        found = loads(value) if isinstance(value, bytes) else None
     except ValueError:
         return
     if isinstance(found, int):

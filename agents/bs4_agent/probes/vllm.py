@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from bs4_agent.errors import AgentError, Refused
+from bs4_agent.foreign_json import loads
 from bs4_agent.probes.exchange import NoHttp, exchange, request
 
 #: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine is what makes requests wait.
@@ -159,13 +160,13 @@ def _ended(start: float, status: int | None, error: str | None) -> Probe:
 
 def _first_model(body: bytes) -> str | None:
     try:
-        return str(json.loads(body)["data"][0]["id"])
+        return str(loads(body)["data"][0]["id"])
     except (ValueError, KeyError, IndexError, TypeError):
         return None
 
 
 def _completed(body: bytes) -> bool:
     try:
-        return bool(json.loads(body)["choices"])
+        return bool(loads(body)["choices"])
     except (ValueError, KeyError, TypeError):
         return False

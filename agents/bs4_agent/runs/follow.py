@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
+from collections.abc import Callable
 
+from bs4_agent.errors import SpoolFull
 from bs4_agent.runs.followed import Followed, OnLine
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.runlog import RunLog
@@ -22,12 +25,22 @@ class RunFollower:
     Where it is in each log is kept on disk: after a restart it goes on there, and no step is recorded twice.
     """
 
-    def __init__(self, streams: Streams, runs: Runs, *, on_line: OnLine | None = None) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        runs: Runs,
+        *,
+        on_line: OnLine | None = None,
+        on_fault: Callable[[str], None] | None = None,
+    ) -> None:
+        """`on_fault` is called with a sentence when one run cannot be followed for a reason that nobody foresaw."""
         self.on_line = on_line
+        self.on_fault = on_fault
         self._streams = streams
         self._runs = runs
         self._lock = threading.Lock()
         self._followed: dict[str, Followed] = {}
+        self._faults: dict[str, str] = {}
 
     @property
     def pause_s(self) -> float:
@@ -35,14 +48,31 @@ class RunFollower:
         return _QUIET_PAUSE_S if all(followed.quiet for followed in self._followed.copy().values()) else _BUSY_PAUSE_S
 
     def poll(self) -> None:
-        """Read what is new. SpoolFull when a step could not be recorded; it is kept and recorded by a later poll."""
+        """Read what is new. SpoolFull when a step could not be recorded; it is kept and recorded by a later poll.
+
+        A run that cannot be read stops no other run: it is reported once for each reason and read again
+        by the next poll.
+        """
         deadline = time.monotonic() + _BUDGET_S
         with self._lock:
             for run in self._runs.all():
-                if run.name not in self._followed:
-                    self._followed[run.name] = Followed(self._streams, self._runs, run)
-            for followed in self._followed.values():
-                followed.poll(deadline, self.on_line)
+                try:
+                    if run.name not in self._followed:
+                        self._followed[run.name] = Followed(self._streams, self._runs, run)
+                    self._followed[run.name].poll(deadline, self.on_line)
+                except SpoolFull:
+                    raise
+                except Exception as error:  # noqa: BLE001 (whatever one run holds must not stop the others; it is journalled)
+                    self._report(run.name, error)
+
+    def _report(self, run: str, error: Exception) -> None:
+        sentence = f"{run} cannot be followed: {type(error).__name__}: {error}"[:500]
+        if self._faults.get(run) == sentence:
+            return
+        self._faults[run] = sentence
+        traceback.print_exception(error)
+        if self.on_fault is not None:
+            self.on_fault(sentence)
 
     def recent(self, run: str, attempt: int | None = None) -> RunLog:
         """What the logs of `attempt` (the newest) have said; an empty log where nothing was read of it. A copy that does not change."""

@@ -245,21 +245,26 @@ class Followed:
             return False
         if start.generation != source.place.generation:
             source.line = 0
-        if chunk.data and source.backlog() > _BACKLOG.get(source.name, _OTHER_BACKLOG):
+        skipped = bool(chunk.data) and source.backlog() > _BACKLOG.get(source.name, _OTHER_BACKLOG)
+        if skipped:
             self.log.skipped[source.name] = self.log.skipped.get(source.name, 0) + len(chunk.data)
             source.line += chunk.data.count(b"\n")
-        elif chunk.data:
-            self._take(source, chunk, start, live, on_line)
+        failure = self._take(source, chunk, start, live, on_line) if chunk.data and not skipped else None
         if following.generation != start.generation:
             source.line = 0
         source.cursor, source.read_t = chunk.next, time.time()
+        if failure is not None:
+            raise failure
         return True
 
-    def _take(self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None) -> None:
+    def _take(self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None) -> Exception | None:
+        """Read the lines of a chunk. Returns the first error, to be raised once the chunk is behind us: a line that
+        cannot be read must not be read for ever."""
+        failure: Exception | None = None
         first_seen, path = source.file_of(start.generation)
         attempt = self._attempt_at(first_seen)
         if attempt is None:
-            return
+            return None
         self.log.last_activity_m = time.monotonic()
         self._brought += len(chunk.data)
         for offset, raw in _lines(chunk.data, start.offset):
@@ -272,7 +277,11 @@ class Followed:
                 "offset": offset,
                 "line": source.line,
             }
-            self._line(source, attempt, raw, place, live, on_line)
+            try:
+                self._line(source, attempt, raw, place, live, on_line)
+            except Exception as error:  # noqa: BLE001 (RunFollower journals what one line does to us)
+                failure = failure or error
+        return failure
 
     def _attempt_at(self, first_seen: float) -> Attempt | None:
         """Whose file it is that appeared then: the last attempt that had been started. A path alone does not tell: 2026-01 uses the same

@@ -14,6 +14,7 @@ from typing import Any
 from bs4_agent.checkpoints.inventory import newest_resumable, size_of
 from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest, NotApplicable, Refused, RunExists
+from bs4_agent.foreign_json import loads
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.steps import move_run, move_steps
@@ -350,7 +351,7 @@ def _version(config: Path, values: str) -> tuple[str, str]:
     path = config.parent / "registry.json"
     try:
         with path.open("rb") as handle:
-            configs = json.loads(handle.read(_REGISTRY_BYTES))["configs"]
+            configs = loads(handle.read(_REGISTRY_BYTES))["configs"]
         entry = next(fields for name, fields in configs.items() if Path(name).name == config.name)
         for version, fields in entry["versions"].items():
             if fields.get("digest") == values:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.clock import stamp
+from bs4_agent.errors import SpoolFull
 from bs4_agent.runs.model import Attempt
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream, parse
@@ -70,10 +71,18 @@ class StepLog:
         return [record for (number, _, _), record in self._recorded.items() if number == attempt]
 
     def flush(self) -> None:
-        """Write what is pending. SpoolFull leaves the rest for the next call."""
+        """Write what is pending. SpoolFull leaves it for the next call.
+
+        A record that can never be written is dropped: RecordTooLarge or RecordNotJson says so, and the
+        next call goes on behind it.
+        """
         while self._pending:
-            self._stream.append({**stamp(), **self._pending[0]})
-            self._pending.popleft()
+            record = {**stamp(), **self._pending.popleft()}
+            try:
+                self._stream.append(record)
+            except SpoolFull:
+                self._pending.appendleft(record)
+                raise
 
     @property
     def written(self) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bs4_agent.errors import BadRequest
+from bs4_agent.foreign_json import loads
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, sync_directory
 
@@ -33,7 +34,7 @@ def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]
     if not payload and not expected:
         return {}
     try:
-        data = json.loads(payload)
+        data = loads(payload)
     except ValueError:
         raise BadRequest("The credentials that came are no JSON object; send them with a bs4-console of this version.") from None
     if not isinstance(data, dict) or set(data) != set(expected):

@@ -13,6 +13,7 @@ from typing import Any
 
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, BadCursor, SpoolFull
+from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.stream import Piece
@@ -28,6 +29,12 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 class RecordTooLarge(AgentError):
     type = "record-too-large"
+
+
+class RecordNotJson(AgentError):
+    """A record holds something that JSON lacks, such as NaN."""
+
+    type = "record-not-json"
 
 
 class SegmentStream:
@@ -69,8 +76,15 @@ class SegmentStream:
             self._begin(1)
 
     def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
-        """Write one record; returns the cursor behind it. `sync`: it is on disk then. SpoolFull, RecordTooLarge: nothing was written."""
-        return self.append_line(json.dumps(record, separators=(",", ":"), allow_nan=False).encode(), sync=sync)
+        """Write one record and return the cursor behind it. With `sync` it is on disk then.
+
+        Nothing is written when SpoolFull, RecordTooLarge or RecordNotJson is raised.
+        """
+        try:
+            line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+        except ValueError as error:
+            raise RecordNotJson(f"A record of {self.directory.name} cannot be written ({error}); report this as a bug.") from None
+        return self.append_line(line, sync=sync)
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
         """As `append`, for a record that is JSON bytes (without LF) already."""
@@ -299,8 +313,8 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 def parse(line: bytes) -> dict[str, Any] | None:
     """The record in a line, or None when it is no JSON object."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = loads(line)
+    except ForeignJsonError:
         return None
     return record if isinstance(record, dict) else None
 

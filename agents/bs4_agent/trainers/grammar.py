@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bs4_agent.foreign_json import recorded
 from bs4_agent.trainers.base import Event, LogLine
 
 #: What Python's `f` and `e` formats print, NaN and infinities included.
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"
 DURATION = r" *(?:\d+ms|\d+(?:\.\d+)?s|\d+m \d+s|\d+h \d+m|\d+d \d+h)"
-_TYPES = {"": NUMBER, "i": r"-?\d+", "d": DURATION, "w": r"\S+", "t": r".+?"}
+_TYPES = {"": NUMBER, "i": r"-?\d{1,15}", "d": DURATION, "w": r"\S+", "t": r".+?"}
 _PLACEHOLDER = re.compile(r"<([a-z_0-9]+)(?::([idwt]))?>")
 _LONG = 9
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -53,8 +54,13 @@ def _literal(text: str) -> str:
 
 
 def number(text: str) -> float | str:
-    """A number of a line; NaN and infinities as the strings "nan", "inf" and "-inf", since JSON has none of them."""
-    return text.lstrip("-") if text.endswith("nan") else text if text.endswith("inf") else float(text)
+    """Return a number of a line; NaN and infinities as the strings "nan", "inf" and "-inf", since JSON has none of them.
+
+    1e400 is an infinity: a float ends at 1.8e308.
+    """
+    if text.endswith("nan"):
+        return "nan"
+    return recorded(float(text))
 
 
 def seconds(text: str) -> float:
@@ -66,7 +72,7 @@ def _value(text: str, kind: str) -> Any:
     if kind == "i":
         return int(text)
     if kind == "d":
-        return seconds(text)
+        return recorded(seconds(text))
     return text if kind in ("w", "t") else number(text)
 
 

@@ -5,11 +5,11 @@ A header is taken off where it is certain; text that only looks a little like on
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime, timezone
 from typing import Any
 
+from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers.base import LogLine
 
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO"}
@@ -127,8 +127,8 @@ def _line(found: dict[str, Any], clock: str | None, timestamp: float | None, ran
 def _slog(text: str, rank: int | None) -> LogLine | None:
     """wandb-core's debug-core.log and debug-internal.log: {"time", "level", "msg", ...}. Further values follow as lines of the record."""
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError):
+        row = loads(text)
+    except ForeignJsonError:
         return None
     if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("time", "level", "msg")):
         return None

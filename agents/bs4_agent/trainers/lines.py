@@ -6,7 +6,6 @@ Nothing here knows what a line means; that is the generation's business. Formats
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -14,6 +13,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers import headers
 from bs4_agent.trainers.base import LogLine
 
@@ -141,8 +141,8 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
     record `{timestamp, level, type: progress, desc, current, total, percent, [step]}`."""
     raw = raw[raw.find(b"{") :]
     try:
-        row: Any = json.loads(raw.decode("utf-8", "replace")) if len(raw) <= JSON_CAP else _json_head(raw)
-    except (ValueError, RecursionError):  # ten thousand nested braces are a RecursionError
+        row: Any = loads(raw) if len(raw) <= JSON_CAP else _json_head(raw)
+    except ForeignJsonError:
         # A caller may have cut a line that it found too long; a short one is still being written and waits for its end.
         row = _json_head(raw) if len(raw) > LINE_CAP else None
     if not isinstance(row, dict) or not isinstance(row.get("timestamp"), str) or not isinstance(row.get("level"), str):

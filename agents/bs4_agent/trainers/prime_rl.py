@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 from bs4_agent.checkpoints.inventory import scan
 from bs4_agent.errors import NotApplicable
+from bs4_agent.foreign_json import loads
 from bs4_agent.trainers import launcher, lines, settings
 from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, LogSource, PartRule, RunLayout, StopPolicy
 from bs4_agent.trainers.command import checkpointing, named, program, resolved
@@ -23,7 +23,9 @@ from bs4_agent.trainers.settings import BadConfig, Settings
 #: Options that the spec decides, and those that this generation must never get from here.
 _OWNED = ("output_dir", "run.name", "resume", "resume.step", "resume.dir", "clean", "log.json_logging")
 #: Progress records of JSON logs; `lines` puts them into words.
-_PROGRESS = re.compile(r"(?P<desc>.{1,200}): (?P<percent>\d+)% (?P<current>\d+)/(?P<total>\d+)(?: \(step (?P<step>\d+)\))?")
+_PROGRESS = re.compile(
+    r"(?P<desc>.{1,200}): (?P<percent>\d{1,15})% (?P<current>\d{1,15})/(?P<total>\d{1,15})(?: \(step (?P<step>\d{1,15})\))?"
+)
 #: Console scripts (pyproject.toml of 559b44772). `sft` and `rl` start torchrun themselves.
 _SCRIPTS = {"rl": "rl", "inference": "inference", "orchestrator": "orchestrator", "trainer": "trainer", "sft": "sft", "eval": "evals"}
 _MODULES = {"trainer": "prime_rl.trainer.rl.train"}
@@ -267,7 +269,7 @@ def _asked(current: Settings) -> int | None:
 def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
     """The config that the launcher resolved for a component, empty before it did. A half-written file counts as not there yet."""
     try:
-        data = json.loads((run_dir / "configs" / f"{component}.json").read_bytes())
+        data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from bs4_agent.foreign_json import finite, integer, number
+
 #: Key of the file -> key of a steps record and the factor to its unit.
 _TRAINER = {
     "time/step": ("time_s", 1.0),
@@ -43,8 +45,8 @@ _TRAINER_ONLY = ("time/forward_backward", "perf/throughput", "optim/lr", "loss/m
 
 def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """`row` as `{side, step, log_t, ...}` under a steps record's keys; None for a row that has none of them (eval, system, dispatcher)."""
-    step, wall = row.get("step"), row.get("time")
-    if not isinstance(step, (int, float)) or isinstance(step, bool) or not isinstance(wall, (int, float)):
+    step, wall = integer(row.get("step")), finite(row.get("time"))
+    if step is None or wall is None:
         return None
     if any(key in row for key in _ORCHESTRATOR_ONLY):
         values = {**_picked(row, _ORCHESTRATOR), **_agents(row), **_tool_calls(row)}
@@ -54,24 +56,41 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
         side = "trainer"
     else:
         return None
-    return {"side": side, "step": int(step), "log_t": float(wall), **values} if values else None
+    return {"side": side, "step": step, "log_t": wall, **values} if values else None
 
 
-def _picked(row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]) -> dict[str, float]:
-    return {name: float(row[key]) * factor for key, (name, factor) in keys.items() if _is_number(row.get(key))}
+def _picked(row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]) -> dict[str, float | str]:
+    found: dict[str, float | str] = {}
+    for key, (name, factor) in keys.items():
+        value = _in_unit(row.get(key), factor)
+        if value is not None:
+            found[name] = value
+    return found
 
 
-def _agents(row: Mapping[str, Any]) -> dict[str, float]:
-    matches = [match for key in row if (match := _AGENT.fullmatch(key)) and _is_number(row[key])]
-    if len({match.group(1) for match in matches}) != 1:
-        return {}
-    return {_AGENT_KEYS[m.group(2)][0]: float(row[m.group(0)]) * _AGENT_KEYS[m.group(2)][1] for m in matches}
+def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
+    """Return the numbers of the environment's one agent; nothing when there are several."""
+    found: dict[str, float | str] = {}
+    agents: set[str] = set()
+    for key in row:
+        match = _AGENT.fullmatch(key)
+        if match is None:
+            continue
+        name, factor = _AGENT_KEYS[match.group(2)]
+        value = _in_unit(row[key], factor)
+        if value is not None:
+            agents.add(match.group(1))
+            found[name] = value
+    return found if len(agents) == 1 else {}
 
 
 def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
-    counts = [float(row[key]) for key in row if _TOOL_CALLS.fullmatch(key) and _is_number(row[key])]
-    return {"tool_calls": max(counts)} if counts else {}
+    counts = [finite(row[key]) for key in row if _TOOL_CALLS.fullmatch(key)]
+    numbers = [count for count in counts if count is not None]
+    return {"tool_calls": max(numbers)} if numbers else {}
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _in_unit(value: Any, factor: float) -> float | str | None:
+    """Return a number of the file in the unit of a steps record; see `foreign_json.number`."""
+    told = number(value)
+    return number(told * factor) if isinstance(told, float) else told

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bs4_agent.errors import BadRequest
+from bs4_agent.foreign_json import loads
 from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_agent.trainers.command import resolved, standalone_inference
@@ -108,7 +108,7 @@ def _has_name(spec: LaunchSpec) -> bool:
 def _words_in(environment: Mapping[str, str]) -> list[str] | None:
     """The words after `rl` that the launcher put into its children's WANDB_ARGS, or None."""
     try:
-        argv = json.loads(environment.get("WANDB_ARGS", "null"))
+        argv = loads(environment.get("WANDB_ARGS", "null"))
     except ValueError:
         return None
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers.base import Event, Trainer
 from bs4_agent.trainers.lines import Clock
 
@@ -118,8 +118,8 @@ class StepReader:
         numbers it had in an earlier one: older rows are passed over.
         """
         try:
-            row = json.loads(raw)
-        except (ValueError, RecursionError):
+            row = loads(raw)
+        except ForeignJsonError:
             return []  # a line that is still being written, or none of the trainer's
         found = self._trainer.metrics_record(row) if isinstance(row, dict) else None
         if found is None or (since is not None and found["log_t"] < since):

@@ -8,10 +8,11 @@ both infinities into null. (verl trainer/ppo/metric_utils.py, utils/tracking.py,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from bs4_agent.foreign_json import ForeignJsonError, integer, loads, number, recorded
 
 Metrics = Mapping[str, "float | str"]
 
@@ -69,18 +70,18 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
     """(step, metrics) of one row of the file logger; null is "nan"."""
     try:
-        row = json.loads(raw)
-    except (ValueError, RecursionError):
+        row = loads(raw)
+    except ForeignJsonError:
         return None
     step, data = (row.get("step"), row.get("data")) if isinstance(row, dict) else (None, None)
-    if not isinstance(step, int) or isinstance(step, bool) or not isinstance(data, dict) or step < 0:
+    step = integer(step)
+    if step is None or step < 0 or not isinstance(data, dict):
         return None
     found: dict[str, float | str] = {}
     for key, value in data.items():
-        if value is None:
-            found[key] = "nan"
-        elif isinstance(value, (int, float)):
-            found[key] = float(value) if value - value == 0 else _value(str(float(value))) or "nan"
+        told = "nan" if value is None else number(value)
+        if told is not None:
+            found[key] = told
     return (step, found) if found else None
 
 
@@ -145,4 +146,4 @@ def _value(word: str) -> float | str | None:
         return None
     if word.endswith("nan"):
         return "nan"
-    return word.lstrip("+") if word.endswith("inf") else float(word)
+    return recorded(float(word))

@@ -37,9 +37,12 @@ class Agent:
         self.runs: Runs = pod.runs()
         self.streams = Streams()
         self.seen: list[tuple[int, str, str]] = []
-        self.follower = RunFollower(self.streams, self.runs, on_line=self._line)
+        self.faults: list[str] = []
+        self.follower = RunFollower(self.streams, self.runs, on_line=self._line, on_fault=self.faults.append)
 
     def _line(self, run: str, attempt: int, trainer: str, source: str, line: LogLine, place: Mapping[str, Any]) -> None:
+        if line.text == "poison":
+            raise ZeroDivisionError("a defect of ours")
         self.seen.append((attempt, source, line.text))
 
     def poll(self) -> None:
@@ -92,6 +95,25 @@ def test_logs_become_streams_and_step_lines_records(pod: Pod, log: Path) -> None
     assert last.offset == log.read_bytes().index(b"step 1")
     assert last.cursor.endswith(f":{last.offset}")
     assert list(agent.records()[0])[:3] == ["t", "m", "b"]
+    agent.close()
+
+
+def test_a_line_that_cannot_be_read_is_reported_once_and_stops_neither_its_run_nor_another(pod: Pod, log: Path) -> None:
+    agent = Agent(pod)
+    launch(agent.runs, pod.spec(), key="k1")
+    launch(agent.runs, pod.spec("beta"), key="k2")
+    other = pod.root / "work/beta/logs/trainer.stdout"
+    agent.until(lambda: "starting" in log.read_text() and "starting" in other.read_text() if log.exists() and other.exists() else False)
+    say(log, "step 0 0.5", "poison", "step 1 0.5", "poison")
+    agent.until(lambda: len(agent.steps()) == 2)
+    say(other, "step 0 0.5")
+    agent.until(lambda: (1, "trainer", "step 0 0.5") in agent.seen and "steps/beta" in agent.streams.names())
+    say(log, "poison", "step 2 0.5")
+    agent.until(lambda: len(agent.steps()) == 3)
+    assert agent.faults == ["alpha cannot be followed: ZeroDivisionError: a defect of ours"]
+    stream = agent.streams.get("steps/beta")
+    assert isinstance(stream, SegmentStream)
+    agent.until(lambda: [record["step"] for record in stream.records()] == [0])
     agent.close()
 
 

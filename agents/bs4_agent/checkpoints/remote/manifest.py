@@ -13,6 +13,7 @@ from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest
+from bs4_agent.foreign_json import loads
 
 SCHEMA = "bs4.manifest/1"
 #: A run with 1000 ranks has some thousand files of 200 bytes here; more than this is no manifest.
@@ -73,7 +74,7 @@ class Manifest:
     def decode(cls, data: builtins.bytes, what: str = "The manifest") -> Manifest:
         """StoreDamaged says what is wrong with it; every path in it is a safe one."""
         try:
-            raw = json.loads(data)
+            raw = loads(data)
             if raw["schema"] != SCHEMA:
                 raise StoreDamaged(
                     f"{what} has the schema {str(raw['schema'])[:40]!r}, this version reads {SCHEMA}; use a newer bs4-console."

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.layout import step_number
+from bs4_agent.foreign_json import loads
 
 SCHEMA = "bs4.pointer/1"
 MOST = 64 * 1024
@@ -48,7 +49,7 @@ class Pointer:
     def decode(cls, data: builtins.bytes, what: str = "latest.json") -> Pointer:
         """Ours, or one of the scripts before us. StoreDamaged for anything else."""
         try:
-            raw = json.loads(data)
+            raw = loads(data)
             step = step_number(str(raw["step"]))
             if step is None or ("step_number" in raw and raw["step_number"] != step):
                 raise ValueError(f"step {str(raw['step'])[:40]!r}")
