@@ -70,7 +70,6 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --group dev pyproject.toml -o requirements.lock
 
 wheel: $(STAMP) $(WHEELS)
-	$(BIN)/python tools/build_bundle.py
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist
 
 clean:

@@ -83,9 +83,8 @@ def test_an_unsuitable_python_is_named_with_what_to_do(tmp_path: Path) -> None:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as `make wheel` does, from a copy: nothing of the checkout one works in is written."""
     copy = tmp_path_factory.mktemp("checkout") / "bs4-console"
-    unwanted = shutil.ignore_patterns(".git", ".venv", ".*cache", ".hypothesis", "__pycache__", "dist", "bundle", "cache")
+    unwanted = shutil.ignore_patterns(".git", ".venv", ".*cache", ".hypothesis", "__pycache__", "dist", "cache")
     shutil.copytree(ROOT, copy, ignore=unwanted, symlinks=True)
-    run(sys.executable, "tools/build_bundle.py", cwd=copy)
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", cwd=copy)
     (built,) = (copy / "dist").iterdir()
     return built

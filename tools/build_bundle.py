@@ -1,14 +1,22 @@
-"""Build the two bundles into build/bundle, where the wheel takes them from: `python tools/build_bundle.py [--fetch]`.
+"""Build what a pod is sent, from the sources and the wheels that agents/*.lock pin by hash.
 
---fetch downloads the wheels that agents/bundle.lock (for every machine the agent runs on) and agents/bundle_b2.lock (pure Python) pin
-into build/wheels first (nothing when all are there).
+    python tools/build_bundle.py --fetch             download the pinned wheels that are missing into build/wheels
+    python tools/build_bundle.py --into DIRECTORY    write both bundles there, as a wheel of the console carries them
+    python tools/build_bundle.py --source DIRECTORY  write there what a source archive needs to do the same offline
+
+The last two fetch what is missing from build/wheels into a directory of their own: they change
+nothing in the sources. They need pip, PyYAML and jsonschema (pyproject.toml, `build-system`).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,49 +26,92 @@ from bs4_console.core.errors import ConsoleError  # noqa: E402 (the checkout's o
 from bs4_console.transport import bundle, bundle_b2  # noqa: E402
 
 
-def fetch() -> None:
-    """`pip download --require-hashes` once per machine; pip refuses whatever does not have a pinned hash."""
-    wanted = [(platform, "cp", ("abi3", "none"), bundle.LOCK) for platform in bundle.MACHINES.values()]
-    for platform, implementation, abis, lock in [*wanted, ("any", "py", ("none",), bundle_b2.LOCK)]:
+def fetch(work: Path) -> None:
+    """Download the pinned wheels into `wheels/` in `work`; ConsoleError when they cannot be had.
+
+    pip refuses a file that does not have one of the pinned hashes.
+    """
+    agent = [(platform, "cp", ("abi3", "none"), bundle.LOCK) for platform in bundle.MACHINES.values()]
+    for platform, implementation, abis, lock in [*agent, ("any", "py", ("none",), bundle_b2.LOCK)]:
         command = [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
             *("--require-hashes", "--no-deps", "--only-binary=:all:"),
-            *("--platform", platform, "--implementation", implementation, "--python-version", ".".join(map(str, bundle.PYTHON_MIN))),
+            *("--platform", platform, "--implementation", implementation),
+            *("--python-version", ".".join(map(str, bundle.PYTHON_MIN))),
             *(word for abi in abis for word in ("--abi", abi)),
-            *("--dest", str(ROOT / "build" / "wheels"), "--requirement", str(ROOT / "agents" / lock)),
+            *("--dest", str(work / "wheels"), "--requirement", str(ROOT / "agents" / lock)),
         ]
-        subprocess.run(command, check=True)
+        done = subprocess.run(command, check=False)
+        if done.returncode != 0:
+            raise ConsoleError(
+                f"pip could not fetch the wheels that agents/{lock} pins (exit {done.returncode}; its message is above).",
+                "Build where a package index can be reached, or from the source archive, which carries them.",
+            )
+
+
+@contextlib.contextmanager
+def complete() -> Iterator[Path]:
+    """Give the directory whose `wheels/` holds every pinned wheel: `build`, or one that is gone afterwards."""
+    if not missing(ROOT / "build"):
+        yield ROOT / "build"
+        return
+    print("Fetching the wheels of the agent's bundle, pinned by hash in agents/*.lock (1.5 MB).", flush=True)
+    with tempfile.TemporaryDirectory(prefix="bs4-wheels-") as directory:
+        fetch(Path(directory))
+        yield Path(directory)
+
+
+def missing(work: Path) -> bool:
+    """Return whether a pinned wheel is not in `wheels/` of `work`, or is another file of that name."""
+    try:
+        bundle.wheels(ROOT, work)
+        bundle.wheels(ROOT, work, bundle_b2.LOCK)
+    except ConsoleError:
+        return True
+    return False
+
+
+def write_bundles(directory: Path) -> None:
+    """Write both bundles with their descriptions into `directory`."""
+    with complete() as work:
+        agent = bundle.from_checkout(ROOT, bundle.compiled_playbooks(), work=work)
+        b2 = bundle_b2.from_checkout(ROOT, work=work)
+    bundle.write(agent, directory)
+    bundle.write(b2, directory, bundle_b2.ARCHIVE, bundle_b2.DESCRIPTION)
+    print(f"{bundle.ARCHIVE}: {len(agent.data):,} bytes, {agent.name}, version {agent.version}, build {agent.build}")
+    print(f"{bundle_b2.ARCHIVE}: {len(b2.data):,} bytes, {b2.name}, b2sdk {b2.version}")
+
+
+def write_source(directory: Path) -> None:
+    """Write what the sources lack once they have neither git nor network: the pinned wheels and the build number."""
+    (directory / "build" / "wheels").mkdir(parents=True)
+    with complete() as work:
+        for lock in (bundle.LOCK, bundle_b2.LOCK):
+            for wheel in bundle.wheels(ROOT, work, lock):
+                shutil.copy(wheel, directory / "build" / "wheels")
+    recorded = directory / bundle.RECORDED_NUMBER
+    recorded.parent.mkdir()
+    recorded.write_text(f"{bundle.build_number(ROOT)}\n")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fetch", action="store_true", help="download the pinned wheels that are missing")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--fetch", action="store_true")
+    what.add_argument("--into", type=Path, metavar="DIRECTORY")
+    what.add_argument("--source", type=Path, metavar="DIRECTORY")
     arguments = parser.parse_args()
     try:
-        if arguments.fetch and not _complete():
-            fetch()
-        built = bundle.from_checkout(ROOT, bundle.compiled_playbooks())
-        second = bundle_b2.from_checkout(ROOT)
+        if arguments.into:
+            write_bundles(arguments.into)
+        elif arguments.source:
+            write_source(arguments.source)
+        elif missing(ROOT / "build"):
+            fetch(ROOT / "build")
     except ConsoleError as error:
         print(f"build_bundle: {error}", file=sys.stderr)
         return 1
-    except subprocess.CalledProcessError as error:
-        print(f"build_bundle: pip could not fetch the pinned wheels (exit {error.returncode}); see its message above.", file=sys.stderr)
-        return 1
-    bundle.write(built, ROOT / "build" / "bundle")
-    bundle.write(second, ROOT / "build" / "bundle", bundle_b2.ARCHIVE, bundle_b2.DESCRIPTION)
-    print(f"build/bundle/{bundle.ARCHIVE}: {len(built.data):,} bytes, {built.name}, version {built.version}, build {built.build}")
-    print(f"build/bundle/{bundle_b2.ARCHIVE}: {len(second.data):,} bytes, {second.name}, b2sdk {second.version}")
     return 0
-
-
-def _complete() -> bool:
-    try:
-        bundle.wheels(ROOT)
-        bundle.wheels(ROOT, bundle_b2.LOCK)
-    except ConsoleError:
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ main() {
         fail "$python has neither pip nor ensurepip; as root on Debian: \`apt-get install $package\`, then make again."
 
     pip install --require-hashes -r requirements.lock
-    mkdir -p build/bundle
     pip install --no-deps --no-build-isolation -e .
 }
 

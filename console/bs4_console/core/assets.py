@@ -11,15 +11,15 @@ Kind = Literal["playbooks", "configs", "bundle"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
-_IN_CHECKOUT = {"playbooks": "playbooks", "configs": "configs", "bundle": "build/bundle"}
 
 
 def find(kind: Kind) -> Path:
-    """The directory of the playbooks, of the configs or of the built agent bundle.
+    """Return the directory of the playbooks, of the configs or of the built agent bundle.
 
-    A wheel carries them as package data (`bs4_console/_data`); a checkout has them at its root. ConsoleError when neither is there.
+    A wheel carries them as package data (`bs4_console/_data`). A checkout has the first two at its root
+    and no built bundle. ConsoleError when there is none.
     """
-    for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / _IN_CHECKOUT[kind]):
+    for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / kind):
         if candidate.is_dir():
             return candidate
     raise ConsoleError(f"This installation of bs4-console has no {kind}.", "Install it again: `pip install --force-reinstall bs4-console`.")

@@ -21,6 +21,8 @@ from bs4_console.core import assets, files
 from bs4_console.core.errors import ConsoleError
 
 ARCHIVE, DESCRIPTION, LOCK = "agent.tar.gz", "agent.json", "bundle.lock"
+#: Only in a source archive: the build number of the checkout that it was made from.
+RECORDED_NUMBER = "agents/BUILD_NUMBER"
 
 #: The oldest Python that runs the agent.
 PYTHON_MIN = (3, 10)
@@ -107,9 +109,15 @@ def write(bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: 
     (directory / description).write_text(json.dumps(bundle.describe(), indent=1) + "\n")
 
 
-def from_checkout(root: Path, playbooks: bytes) -> Bundle:
-    """Build from the sources as they are, or take what was built from the same bytes before (build/cache)."""
-    return assemble(dict(contents(root, playbooks)), _version(root), build_number(root), cache=root / "build" / "cache")
+def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> Bundle:
+    """Return the bundle of the sources as they are, or the one built from the same bytes before.
+
+    `work` (default: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier bundles in
+    `cache/`. ConsoleError when a pinned wheel is missing or is not the pinned one.
+    """
+    work = work or root / "build"
+    members = dict(contents(root, playbooks, work))
+    return assemble(members, _version(root), build_number(root), cache=work / "cache")
 
 
 def assemble(members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None) -> Bundle:
@@ -125,12 +133,12 @@ def assemble(members: Mapping[str, bytes], version: str, build: int, *, cache: P
     return Bundle(archive, hashlib.sha256(archive).hexdigest(), name, version, build, unpacked)
 
 
-def contents(root: Path, playbooks: bytes) -> Iterator[tuple[str, bytes]]:
+def contents(root: Path, playbooks: bytes, work: Path) -> Iterator[tuple[str, bytes]]:
     """(path in the bundle, bytes) of everything a checkout puts in. ConsoleError when a pinned wheel is missing or not the pinned one."""
     yield "playbooks.json", playbooks
     for path in _sources(root):
         yield path.relative_to(root / "agents").as_posix(), path.read_bytes()
-    for wheel in wheels(root):
+    for wheel in wheels(root, work):
         yield from _unpack(wheel)
 
 
@@ -158,21 +166,32 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def wheels(root: Path, lock: str = LOCK) -> list[Path]:
-    """The wheels that a lock pins, from build/wheels; every one must be there, with its hash."""
-    directory = root / "build" / "wheels"
+def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
+    """Return the wheels that a lock pins, from `wheels/` in `work`.
+
+    ConsoleError unless every one is there with the pinned hash.
+    """
+    directory = work / "wheels"
     found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in sorted(directory.glob("*.whl"))}
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", (root / "agents" / lock).read_text())
     missing = [digest for digest in wanted if digest not in found]
     if missing:
-        raise ConsoleError(f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in build/wheels.", _BUILD)
+        raise ConsoleError(f"{len(missing)} of the {len(wanted)} wheels that agents/{lock} pins are not in {directory}.", _BUILD)
     return [found[digest] for digest in wanted]
 
 
 def build_number(root: Path) -> int:
-    """Seconds since 1970 of the newest source: SOURCE_DATE_EPOCH, else the sources' last commit, else (edited) their newest change."""
+    """Return when the newest source was changed, in seconds since 1970.
+
+    SOURCE_DATE_EPOCH says so where it is set. A source archive carries the number of the checkout that
+    it was made from, because its files have no times of their own. Else it is the last commit of the
+    sources, or the newest change to a file where the sources differ from that commit.
+    """
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(epoch)
+    recorded = root / RECORDED_NUMBER
+    if recorded.is_file():
+        return int(recorded.read_text())
     paths = ["agents", "playbooks"]
     if _git(root, "status", "--porcelain", "--", *paths) == "":
         committed = _git(root, "log", "-1", "--format=%ct", "--", *paths)

@@ -24,13 +24,15 @@ def shipped() -> Bundle:
     return bundle.read(assets.find("bundle"), ARCHIVE, DESCRIPTION) if root is None else from_checkout(root)
 
 
-def from_checkout(root: Path) -> Bundle:
-    return bundle.assemble(dict(contents(root)), version(root), 0, cache=root / "build" / "cache-b2")
+def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
+    """Return the bundle of the pinned wheels; `work` and the error are those of `bundle.from_checkout`."""
+    work = work or root / "build"
+    return bundle.assemble(dict(contents(root, work)), version(root), 0, cache=work / "cache-b2")
 
 
-def contents(root: Path) -> Iterator[tuple[str, bytes]]:
+def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
     """(path in the bundle, bytes): the packages side by side, as they lie on sys.path."""
-    for wheel in bundle.wheels(root, LOCK):
+    for wheel in bundle.wheels(root, work, LOCK):
         with zipfile.ZipFile(wheel) as archive:
             for entry in archive.infolist():
                 if not entry.is_dir() and not _LEFT_OUT.search(entry.filename):

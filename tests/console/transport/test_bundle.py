@@ -131,6 +131,12 @@ def test_the_build_number_is_the_last_commit_unless_the_sources_were_edited(chec
     assert bundle.build_number(checkout) == 2_000_000_000
 
 
+def test_a_source_archive_keeps_the_build_number_of_its_checkout(checkout: Path) -> None:
+    """Its files have the times of its making, or none."""
+    (checkout / bundle.RECORDED_NUMBER).write_text("1700000456\n")
+    assert bundle.build_number(checkout) == 1_700_000_456
+
+
 @pytest.mark.parametrize(
     ("older", "newer"),
     [(("0.1.0", 5), ("0.1.0", 6)), (("0.9.0", 9), ("0.10.0", 1)), (("0.1.0", 9), ("1.0.0", 0)), (("0.1", 1), ("0.1.1", 0))],
@@ -153,7 +159,7 @@ def test_a_built_bundle_is_read_back_and_a_damaged_one_refused(checkout: Path, t
 def test_this_checkout_builds_an_agent_that_starts(tmp_path: Path) -> None:
     """The real sources, the real pinned wheels, unpacked and started as a pod would."""
     try:
-        bundle.wheels(ROOT)
+        bundle.wheels(ROOT, ROOT / "build")
     except ConsoleError as error:
         pytest.skip(str(error))
     built = bundle.from_checkout(ROOT, bundle.compiled_playbooks())
