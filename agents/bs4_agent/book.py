@@ -30,6 +30,15 @@ class Book:
 
     __call__ = append
 
+    def append_unless_ended(self, action: str, /, **fields: Any) -> bool:
+        """Append a synced record of `action`, unless the action has ended. False when it has: nothing may follow its end."""
+        with self._lock:
+            known = self.ledger.actions.get(action)
+            if known is None or known.ended:
+                return False
+            self.append("action", sync=True, action=action, run=known.run, **fields)
+            return True
+
     def listen(self, listener: Callable[[dict[str, Any]], None]) -> None:
         """`listener(record)` is called after each record, by whoever wrote it: it must be quick."""
         self._listeners.append(listener)

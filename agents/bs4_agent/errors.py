@@ -62,6 +62,15 @@ class Busy(AgentError):
     type = "busy"
 
 
+class Cancelled(AgentError):
+    """A stop of its run has ended this action early."""
+
+    type = "cancelled"
+
+    def __init__(self, who: str) -> None:
+        super().__init__(f"cancelled by {who}'s stop")
+
+
 class PlanChanged(AgentError):
     """What was confirmed is no longer what would be done; nothing more was touched."""
 

@@ -112,6 +112,8 @@ class ActionView:
     steps: list[StepView] = field(default_factory=list)
     detail: str = ""
     result: Record = field(default_factory=dict)
+    cancelled_by: str = ""
+    """Who has submitted the stop that ends this action early; "" when nobody has."""
 
     @property
     def ended(self) -> bool:
@@ -298,6 +300,8 @@ class Ledger:
         if event in ("intent", "step-done", "step-skipped", "step-failed"):
             self._action_step(action, record, event)
             return
+        if event == "cancel":
+            action.cancelled_by = record.get("who", "")
         action.state = event
         action.detail = record.get("detail", action.detail)
         action.result = {**action.result, **record.get("result", {})}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import shlex
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -397,11 +396,17 @@ class Pod:
         fetched = restoring.fetch(prepared, key, say)
         return f"{fetched}; {restoring.put(prepared, key)}"
 
-    def wait_first_step(self, run: str, attempt: int, say: Callable[[str], None] = lambda text: None) -> int | None:
+    def wait_first_step(
+        self,
+        run: str,
+        attempt: int,
+        say: Callable[[str], None] = lambda text: None,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> int | None:
         """The number of the attempt's first finished step (None for a server that answers, or an evaluation that has a result or has ended
-        with 0); LaunchFailed when it ends before, or shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins."""
+        with 0); LaunchFailed when it ends before, or shows none in FIRST_STEP_S. `say` is told each phase of the start-up as it begins.
+        `pause`: sleeps for so many seconds between two looks; what it raises ends the wait."""
         deadline = time.monotonic() + launch_plan.FIRST_STEP_S
-        pause = threading.Event()
         said = ""
         ended_m: float | None = None
         while time.monotonic() < deadline:
@@ -422,7 +427,7 @@ class Pod:
                 ended_m = ended_m or time.monotonic()
                 if time.monotonic() - ended_m < LAST_LINES_S:
                     self.follower.poll()
-                    pause.wait(0.25)
+                    pause(0.25)
                     continue
                 end = self.runs.get(run).attempt
                 detail = end.end.detail if end is not None and end.end is not None else "its end is not known"
@@ -433,7 +438,7 @@ class Pod:
             if phase != said:
                 said = phase
                 say(phase)
-            pause.wait(0.25)
+            pause(0.25)
         what = "result" if awaited == "eval" else "step"
         raise LaunchFailed(f"{run} has shown no {what} for {launch_plan.FIRST_STEP_S / 60:.0f} minutes; it goes on, so look at its logs.")
 

@@ -1,4 +1,4 @@
-"""Starting a run, stopping one, and taking on what somebody started by hand."""
+"""Starting a run, and taking on what somebody started by hand."""
 
 from __future__ import annotations
 
@@ -69,13 +69,16 @@ class Attempts:
         event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
         spec = launch_plan.spec_in(plan) if plan else launching.spec_of(body)
+        turn = self._desk.turn(key)
         step = 0
+        turn.check()
         if plan.get("moves"):
             if not self._pod.claimed(spec.run, key):  # an attempt of this action: everything was moved before, and what lies there is new
                 paths = [Path(path) for path in plan["moves"]]
                 event(key, spec.run, "intent", sync=True, step=0, targets=[{"path": str(path)} for path in paths])
                 event(key, spec.run, "step-done", sync=True, step=0, detail=self._pod.move_aside(spec, paths, key))
             step = 1
+            turn.check()
         event(key, spec.run, "intent", sync=True, step=step)
         attempt = self._pod.launch(spec, key)
         event(key, spec.run, "step-done", step=step, detail=f"attempt {attempt} runs")
@@ -83,8 +86,10 @@ class Attempts:
             event(key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt})
             return
         event(key, spec.run, "intent", step=step + 1)
-        with self._desk.boundaries.rest():
-            first = self._pod.wait_first_step(spec.run, attempt, lambda text: event(key, spec.run, "intent", step=step + 1, detail=text))
+        with turn.rest():
+            first = self._pod.wait_first_step(
+                spec.run, attempt, lambda text: event(key, spec.run, "intent", step=step + 1, detail=text), turn.pause
+            )
         if first is None:
             _, reached, does = launch_plan.AWAITED[spec.component]
             event(key, spec.run, "step-done", step=step + 1, detail=reached)
@@ -96,23 +101,6 @@ class Attempts:
     def resume_launch(self, action: ActionView) -> None:
         self._desk.hold(action.run, action.key)
         self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
-
-    def stop(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        run = self._pod.runs.get(str(body.get("run"))).name
-        with self._desk.holding(run, key):
-            self._desk.accept(key, body, who, run, steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}])
-            self._desk.start(run, key, lambda: self._do_stop(key, body))
-
-    def _do_stop(self, key: str, body: Mapping[str, Any]) -> None:
-        run = str(body["run"])
-        self._desk.event(key, run, "intent", sync=True, step=0)
-        detail = self._pod.stop(run, lambda text: self._desk.event(key, run, "intent", step=0, detail=text))
-        self._desk.event(key, run, "step-done", step=0, detail=detail)
-        self._desk.event(key, run, "done", detail=detail)
-
-    def resume_stop(self, action: ActionView) -> None:
-        self._desk.hold(action.run, action.key)
-        self._desk.start(action.run, action.key, lambda: self._do_stop(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         self._desk.accept(key, body, who, str(body.get("run", "")))

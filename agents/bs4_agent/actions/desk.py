@@ -9,12 +9,13 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from bs4_agent.actions.turn import Turn
 from bs4_agent.book import Book
 from bs4_agent.boundaries import Boundaries
 from bs4_agent.clock import boot_id
-from bs4_agent.errors import AgentError, Busy, PlanExpired, Refused
+from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
 from bs4_agent.ids import ulid
-from bs4_agent.ledger import PlanView
+from bs4_agent.ledger import ActionView, PlanView
 
 #: Seconds that an action waits for a rotation to let its run go.
 ROTATION_S = 5.0
@@ -43,6 +44,11 @@ class Desk:
         self.boundaries = Boundaries()
         self.lock = threading.Lock()
         self._holding: dict[str, str] = {}
+        self._turns: dict[str, Turn] = {}
+        """By the key of the action that holds something."""
+        self._heirs: dict[str, str] = {}
+        """Run -> the stop that holds it next."""
+        self._released = threading.Condition()
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
@@ -88,17 +94,65 @@ class Desk:
     # Who holds what
 
     def hold(self, run: str, key: str) -> None:
-        """From now on only this action works on `run`. Busy says who does."""
+        """Let only this action work on `run` from now on. Busy names the action that does."""
         self._let_rotation_pass(run)
-        holder = self._holding.get(run)
-        if holder is not None and holder != key:
-            action = self.ledger.actions[holder]
-            since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
-            raise Busy(f"{run} is busy: {action.kind} {action.playbook} by {action.who} since {since}. Wait for it to end.")
-        self._holding[run] = key
+        with self._released:
+            holder = self._heirs.get(run) or self._holding.get(run)
+            if holder is not None and holder != key:
+                raise Busy(_busy(run, self.ledger.actions[holder]))
+            self._take(run, key)
 
-    def let_go(self, run: str) -> None:
-        self._holding.pop(run, None)
+    def succeed(self, run: str, key: str) -> None:
+        """Let this stop hold `run`: now, or as soon as the present holder lets go. Busy when another stop does or will."""
+        with self._released:
+            present = self._heirs.get(run) or self._holding.get(run)
+            if present is None:
+                self._take(run, key)
+                return
+            action = self.ledger.actions[present]
+            if action.kind == "stop":
+                raise Busy(_busy(run, action))
+            self._heirs[run] = key
+
+    def await_turn(self, run: str, key: str, seconds: float) -> bool:
+        """Wait up to `seconds` for the action to hold `run`; whether it does."""
+        with self._released:
+            return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
+
+    def holder(self, run: str) -> ActionView | None:
+        key = self._holding.get(run)
+        return None if key is None else self.ledger.actions[key]
+
+    def turn(self, key: str) -> Turn:
+        """The turn of an action that holds something."""
+        return self._turns[key]
+
+    def cancel(self, key: str, stop: str, who: str) -> None:
+        """Journal that `stop` ends action `key` early, then end it. Nothing is written about an action that has ended."""
+        if not self.ledger.actions[key].cancelled_by:
+            self.book.append_unless_ended(key, event="cancel", who=who, stop=stop, detail=f"{who} stops this run; the action ends early")
+        turn = self._turns.get(key)
+        if turn is not None:
+            turn.cancel(who)
+
+    def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
+        self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
+
+    def let_go(self, run: str, key: str) -> None:
+        """The action neither holds `run` any more nor waits for it; a stop that waits for it holds it from now on."""
+        with self._released:
+            self._turns.pop(key, None)
+            if self._heirs.get(run) == key:
+                del self._heirs[run]
+            if self._holding.get(run) == key:
+                del self._holding[run]
+                if (heir := self._heirs.pop(run, None)) is not None:
+                    self._take(run, heir)
+            self._released.notify_all()
+
+    def _take(self, run: str, key: str) -> None:
+        self._holding[run] = key
+        self._turns[key] = Turn(self.boundaries)
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str) -> Iterator[None]:
@@ -107,7 +161,7 @@ class Desk:
         try:
             yield
         except BaseException:
-            self.let_go(run)
+            self.let_go(run, key)
             raise
 
     def held(self, run: str) -> bool:
@@ -147,6 +201,8 @@ class Desk:
         try:
             with self.boundaries.step():
                 work()
+        except Cancelled as error:
+            self.end_cancelled(key, run, error)
         except AgentError as error:
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
         except Exception as error:  # noqa: BLE001 (a defect of ours must end the action visibly, never leave it running for ever)
@@ -154,4 +210,14 @@ class Desk:
             detail = f"the agent has a defect here ({type(error).__name__}: {error}); its traceback is in ~/.bs4/agent.log"
             self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
         finally:
-            self.let_go(run)
+            self.let_go(run, key)
+
+
+def _busy(held: str, action: ActionView) -> str:
+    """Who works on what is held, at what and since when, and what can be done meanwhile."""
+    since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
+    what = f"{action.kind} {action.playbook}".strip() if action.playbook != action.kind else action.kind
+    sentence = f"{held} is busy: {what} by {action.who} since {since}. Wait for it to end"
+    if action.kind == "stop" or held != action.run:  # a set-up or a merge does not hold the run itself
+        return f"{sentence}."
+    return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

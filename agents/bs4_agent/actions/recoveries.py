@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.stops import stopped_since
 from bs4_agent.errors import AgentError, PlanChanged, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView
@@ -70,7 +71,8 @@ class Recoveries:
             raise Refused(f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and start it by hand once it can work.")
 
     def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
-        recovered = Runner(self._pod, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
+        turn = self._desk.turn(key)
+        recovered = Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before)
         if recovered:
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
@@ -92,16 +94,21 @@ class Recoveries:
             # The plan asks a store, and an action of before the restart may still be ending: neither may hold the watch up.
             self._desk.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
             return
-        self._by_mode(incident, run, playbook_id, mode)
+        self._act_by_mode(incident, run, playbook_id, mode)
 
     def _later(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
         deadline = time.monotonic() + LATER_S
         with self._desk.boundaries.rest():
             while self._desk.held(run) and time.monotonic() < deadline:
                 time.sleep(0.5)
+        self._act_by_mode(incident, run, playbook_id, mode)
+
+    def _act_by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        """Plan, and with mode auto act. When that is refused (the run was stopped, another action holds it, two recoveries brought no new
+        step), write a note into the journal that says why, and leave the incident to a person."""
         try:
             self._by_mode(incident, run, playbook_id, mode)
-        except AgentError as error:  # two recoveries without a new step, or somebody else is at it: said, and left to a person
+        except AgentError as error:
             self._desk.book("note", sync=True, run=run, text=f"{playbook_id} was not carried out: {error.message}", who=f"mode {mode}")
 
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
@@ -116,4 +123,11 @@ class Recoveries:
             confirmed = ulid()
             body = {"key": confirmed, "kind": "playbook", "playbook": playbook_id, "run": run, "plan_hash": plan.hash}
             with self._desk.lock:
+                self._refuse_stopped(run)
                 self.accept(confirmed, body, who)
+
+    def _refuse_stopped(self, run: str) -> None:
+        """Refused when somebody has asked for a stop of the run: nothing but a person starts it again."""
+        stop = stopped_since(self._desk.ledger, run)
+        if stop is not None:
+            raise Refused(f"{stop.who} has stopped {run}. Start it again with `bs4-console launch` when it is to go on.")

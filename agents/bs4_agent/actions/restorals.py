@@ -30,7 +30,7 @@ class Restorals:
 
         runs = self._pod.runs
         restoring = Restoring(runs.home, runs, self._set_ups.work.jobs)
-        return Restores(restoring, runs, self._desk.book, self._desk.ledger, self._desk.boundaries.rest)
+        return Restores(restoring, runs, self._desk.book, self._desk.ledger)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
         from bs4_agent.checkpoints import restore, restore_action
@@ -47,7 +47,7 @@ class Restorals:
         with self._desk.holding(run, key):
             steps = [{"title": s.title, "command": s.command} for s in plan.steps]
             self._desk.accept(key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps)
-            self._desk.start(run, key, lambda: self.work.carry_out(key, plan))
+            self._desk.start(run, key, lambda: self.work.carry_out(key, plan, self._desk.turn(key).rest))
 
     def resume(self, action: ActionView) -> None:
         from bs4_agent.checkpoints.restore_action import RestorePlan
@@ -58,4 +58,5 @@ class Restorals:
             self._desk.unreadable(action.key, action.run, error)
             return
         self._desk.hold(action.run, action.key)
-        self._desk.start(action.run, action.key, lambda: self.work.carry_out(action.key, plan, action))
+        rest = self._desk.turn(action.key).rest
+        self._desk.start(action.run, action.key, lambda: self.work.carry_out(action.key, plan, rest, action))

@@ -13,6 +13,7 @@ from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
 from bs4_agent.actions.restorals import Restorals
 from bs4_agent.actions.setups import SetUpActions
+from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
 from bs4_agent.errors import BadRequest, KeyReused
 from bs4_agent.ledger import ActionView
@@ -38,10 +39,11 @@ class Actions:
         self.set_ups = SetUpActions(desk, pod)
         self.restorals = Restorals(desk, pod, self.set_ups)
         self.merges = Merges(desk, pod, self.set_ups)
+        self.stops = Stops(desk, pod)
         pod.restoring = lambda: self.restorals.work.restoring
         attempts, departure = Attempts(desk, pod), Departure(desk, hand_over)
         self._kinds: Mapping[str, Take] = {
-            "plan": self._plan, "playbook": self.recoveries.accept, "launch": attempts.launch, "stop": attempts.stop,
+            "plan": self._plan, "playbook": self.recoveries.accept, "launch": attempts.launch, "stop": self.stops.accept,
             "adopt": attempts.adopt, "mode": self.orders.mode, "keep": self.orders.keep, "sync": self.orders.sync,
             "note": self.orders.note, "setup": self.set_ups.accept, "setup-stop": self.set_ups.stop, "restore": self.restorals.accept,
             "merge": self.merges.accept, "handover": departure.accept, "release": self._release,
@@ -51,7 +53,7 @@ class Actions:
             "launch": attempts.plan_launch, "setup": self.set_ups.plan, "restore": self.restorals.plan, "merge": self.merges.plan,
         }  # fmt: skip
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
-            "playbook": self.recoveries.resume, "launch": attempts.resume_launch, "stop": attempts.resume_stop,
+            "playbook": self.recoveries.resume, "launch": attempts.resume_launch, "stop": self.stops.resume,
             "setup": self.set_ups.resume, "restore": self.restorals.resume, "merge": self.merges.resume,
             "rotate": lambda action: None,  # what a rotation has moved aside the disk guard frees
         }  # fmt: skip
@@ -80,6 +82,7 @@ class Actions:
     def resume(self) -> None:
         """After a start of the agent: finish what an earlier life began, or say that it was interrupted."""
         self.set_ups.forget_ended()
+        self.stops.cancel_interrupted()
         for action in list(self.desk.ledger.actions.values()):
             if action.ended:
                 continue

@@ -166,8 +166,8 @@ class RestoreRunner(StepRunner):
 class Restores:
     """Restores as actions.Actions sees them: it accepts, holds and starts threads; here is what is done then."""
 
-    def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger, rest: Rest) -> None:
-        self.restoring, self._runs, self._record, self._ledger, self._rest = restoring, runs, record, ledger, rest
+    def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
+        self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
 
     def plan(self, key: str, asked: Asked) -> None:
         """Journals the plan, or why there is none."""
@@ -192,5 +192,6 @@ class Restores:
             raise PlanExpired("The plan is older than 15 minutes (or the pod was rebooted since); make a new plan.")
         return RestorePlan.from_dict(view.plan)
 
-    def carry_out(self, key: str, plan: RestorePlan, before: ActionView | None = None) -> None:
-        RestoreRunner(self.restoring, self._record, key, plan, self._rest).run(before)
+    def carry_out(self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None) -> None:
+        """`rest`: the boundary between two steps. It raises Cancelled when the restore is to end there."""
+        RestoreRunner(self.restoring, self._record, key, plan, rest).run(before)

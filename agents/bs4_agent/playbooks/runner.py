@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from bs4_agent.errors import AgentError, PlanChanged, StepFailed
+from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.plan import Plan
 from bs4_agent.playbooks.steps import STEPS
@@ -40,7 +41,10 @@ class StepRunner:
         self._kinds, self._context = kinds, context
 
     def run(self, before: ActionView | None = None) -> bool:
-        """To the verdict. `before`: what an earlier life of the agent has journalled of this action. True when it was achieved."""
+        """To the verdict. `before`: what an earlier life of the agent has journalled of this action. True when it was achieved.
+
+        Cancelled, which whoever runs it journals, when a stop of the run has ended it early.
+        """
         finished = {i for i, s in enumerate(before.steps) if s.state in ("done", "skipped")} if before else set()
         try:
             for index, planned in enumerate(self._steps):
@@ -48,6 +52,8 @@ class StepRunner:
                     with self._rest():
                         pass  # the line between two steps
                     self._step(index, planned)
+        except Cancelled:
+            raise
         except PlanChanged as error:
             self._event("plan-changed", detail=error.message, result={"recovered": False})
             return False
@@ -92,17 +98,30 @@ class Runner(StepRunner):
     """One playbook's plan for one run, verified by training that moves again."""
 
     def __init__(
-        self, world: World, record: Recorder, key: str, plan: Plan, rest: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        world: World,
+        record: Recorder,
+        key: str,
+        plan: Plan,
+        rest: Callable[[], AbstractContextManager[None]] = nullcontext,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=Context(world, plan.run, key, plan.resume))
-        self._world, self._plan = world, plan
+        """`pause`: sleeps for so many seconds between two looks; raises Cancelled when the action is to end."""
+        context = Context(world, plan.run, key, plan.resume, pause)
+        super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=context)
+        self._world, self._plan, self._pause = world, plan, pause
 
     def _verify(self) -> bool:
         kind, parameters = next(iter(self._plan.playbook.verify.items()))
         self._event("verifying", detail=f"waiting for {parameters.get('count', 2)} new steps")
         with self._rest():
             verdict = VERIFIERS[kind](
-                self._world, self._plan.run, self._plan.attempt, parameters, lambda text: self._event("verifying", detail=text)
+                self._world,
+                self._plan.run,
+                self._plan.attempt,
+                parameters,
+                lambda text: self._event("verifying", detail=text),
+                self._pause,
             )
         result = {"recovered": verdict.recovered, "step": verdict.step}
         self._event("done" if verdict.recovered else "failed", sync=True, detail=verdict.detail, result=result)

@@ -10,6 +10,9 @@ from typing import Any
 from bs4_agent.playbooks.steps.wait_until import used_percent
 from bs4_agent.playbooks.world import World
 
+#: Sleeps for so many seconds; raises Cancelled when the verification is to end.
+Pause = Callable[[float], None]
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -18,7 +21,9 @@ class Verdict:
     step: int | None
 
 
-def steps_advance(world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None]) -> Verdict:
+def steps_advance(
+    world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
+) -> Verdict:
     """`count` new steps of the trainer in an attempt after `attempt`, within `within` seconds.
 
     The first step after a restart can be an echo of what was in the pipe; from the second on both sides work.
@@ -40,11 +45,13 @@ def steps_advance(world: World, run: str, attempt: int, parameters: Mapping[str,
             if done != last_said:
                 say(f"attempt {facts.attempt}: {done} of {count} steps")
                 last_said = done
-        time.sleep(0.25)
+        pause(0.25)
     return Verdict(False, f"no second step within {within:.0f} s; the run still does not train", None)
 
 
-def steps_continue(world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None]) -> Verdict:
+def steps_continue(
+    world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
+) -> Verdict:
     """`count` more steps than there were when the verification began, within `within` seconds, in whichever attempt runs: for a fix that
     starts nothing. A run that has ended meanwhile by its own good end needs no further step."""
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
@@ -60,14 +67,16 @@ def steps_continue(world: World, run: str, attempt: int, parameters: Mapping[str
             )
         if facts.state in ("ended", "lost"):
             return Verdict(False, f"attempt {facts.attempt} ended before its next step; look at its logs", None)
-        time.sleep(0.25)
+        pause(0.25)
     return Verdict(False, f"no {count} new steps within {within:.0f} s; the run does not train", None)
 
 
-def disk_below(world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None]) -> Verdict:
+def disk_below(
+    world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
+) -> Verdict:
     """The run's mount is used below `percent`, and steps advance: room without progress is no recovery."""
     percent = int(parameters["percent"])
-    verdict = steps_continue(world, run, attempt, parameters, say)
+    verdict = steps_continue(world, run, attempt, parameters, say, pause)
     used = used_percent(world.run_facts(run).layout.output_dir)
     if used >= percent:
         return Verdict(False, f"the run's disk is still {used:.0f} % full, not below {percent} %", None)

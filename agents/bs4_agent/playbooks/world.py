@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,8 @@ class Context:
     action: str
     resume: int | None
     """The newest step that is complete on every side, decided when the plan was made; None when there is none."""
+    pause: Callable[[float], None] = time.sleep
+    """Sleeps for so many seconds; raises Cancelled when the action is to end. For every wait of a step."""
 
     def facts(self) -> RunFacts:
         return self.world.run_facts(self.run)

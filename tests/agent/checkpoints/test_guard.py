@@ -344,7 +344,7 @@ def test_while_somebody_acts_on_the_run_the_guard_waits(demo: Guarded) -> None:
     demo.order(last=2)
     demo.look()
     assert trees(demo) == everywhere(5, 10, 15)
-    demo.actions.desk.let_go("demo")
+    demo.actions.desk.let_go("demo", key)
     demo.look()
     assert trees(demo) == everywhere(10, 15)
 

@@ -31,5 +31,5 @@ class Probe:
         while not context.world.server_answers(context.run):
             if time.monotonic() > deadline:
                 raise StepFailed(f"The inference server of {context.run} does not answer; read its log.")
-            time.sleep(_LOOK_S)
+            context.pause(_LOOK_S)
         return "it answers"

@@ -35,7 +35,7 @@ class WaitGpuFree:
         while time.monotonic() < deadline:
             if self.done(context, planned):
                 return "GPU memory is free"
-            time.sleep(0.5)
+            context.pause(0.5)
         raise StepFailed(
             f"GPU memory is still in use {LIMIT_S:.0f} s after its holders ended. Only the provider can reset the GPU: release this pod."
         )

@@ -43,7 +43,7 @@ class WaitUntil:
         while time.monotonic() < deadline:
             if _holds(context, planned.parameters):
                 return f"{_words(planned.parameters)}"
-            time.sleep(_LOOK_S)
+            context.pause(_LOOK_S)
         raise StepFailed(
             f"It did not come about within {planned.parameters['within']:.0f} s that {_words(planned.parameters)}. "
             + _NEXT[planned.parameters["condition"]]

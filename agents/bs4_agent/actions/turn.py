@@ -1,0 +1,41 @@
+"""The turn of one action at what it holds: when another agent may go on with it, and when a stop ends it early."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bs4_agent.boundaries import Boundaries
+from bs4_agent.errors import Cancelled
+
+
+class Turn:
+    """Created when an action begins to hold a run. `cancel` may be called from any thread, the rest by the action's own."""
+
+    def __init__(self, boundaries: Boundaries) -> None:
+        self._boundaries = boundaries
+        self._cancelled = threading.Event()
+        self._by = ""
+
+    def cancel(self, who: str) -> None:
+        """End the action at its next boundary, or in the wait that it is in. `who` is named in its journal."""
+        self._by = who
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raise Cancelled when the action is to end."""
+        if self._cancelled.is_set():
+            raise Cancelled(self._by)
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Mark a boundary (see `Boundaries.rest`). Raise Cancelled at its end when the action is to end."""
+        with self._boundaries.rest():
+            yield
+        self.check()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep. Raise Cancelled as soon as the action is to end."""
+        self._cancelled.wait(seconds)
+        self.check()
