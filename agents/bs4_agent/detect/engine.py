@@ -15,6 +15,7 @@ from bs4_agent.detect.causes import Cause, causes
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.matcher import Matcher, SourceRules
+from bs4_agent.detect.reasons import EndReasons
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Track
 from bs4_agent.digest import sha256
@@ -77,6 +78,7 @@ class Engine:
         self._rules: dict[tuple[str, str], SourceRules] = {}
         self._matchers: dict[_LogKey, Matcher] = {}
         self._adopted: dict[_LogKey, list[Finding]] = {}
+        self._reasons = EndReasons(self._playbooks)
 
     def rules(self, trainer: str, source: str) -> SourceRules:
         """The signatures that count in one log; of every generation where `trainer` is ""."""
@@ -121,7 +123,19 @@ class Engine:
         found: dict[str, Cause] = {}
         for cause in self._found(facts, complete):
             found.setdefault(incident_id(cause.finding), cause)
+        found.update(self._reasons_of_ends(found, facts))
         return self._transitions(causes(found, facts), facts, complete)
+
+    def _reasons_of_ends(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
+        """Return the open incidents that stay as the reason why their attempt ended, until a later attempt makes steps."""
+        opened = {key: held.finding for key, held in self._held.items() if held.fired}
+        newest = _overtaking(facts)
+        kept: dict[str, Cause] = {}
+        for key in self._reasons.of(opened, found, facts):
+            item = opened[key]
+            if item.attempt >= newest.get(item.run, 0):
+                kept[key] = Cause(item, self._for[item.failure])
+        return kept
 
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
         """One finding of the logs for each failure and attempt; a detector that says the same adds its evidence to it."""

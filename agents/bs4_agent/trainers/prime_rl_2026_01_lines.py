@@ -85,6 +85,8 @@ ORCHESTRATOR = (
     ),
     Rule("orchestrator", "WARNING", "Cancelled <count:i> old rollout requests", "cancelled", whole=False),
     Rule("orchestrator", "WARNING", "Rollout failed: <error:t>", "rollout-failed"),
+    # verifiers' own logger, in the orchestrator's standard error: the error stays in the rollout's state, which counts as done.
+    Rule("orchestrator", "ERROR", "Aborted rollout due to <error:t>", "rollout-failed"),
     Rule(
         "orchestrator", "ERROR", "Eval subprocess failed with exit code <code:i>", "child-failed", {"process": "eval", "component": "eval"}
     ),

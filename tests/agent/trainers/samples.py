@@ -119,6 +119,11 @@ V2026_01: dict[tuple[str, str, str], Meaning] = {
         "Cancelled 4 old rollout requests (will refill naturally). Consider increasing max_off_policy_steps to avoid this.",
     ): ("cancelled", None, {"count": 4}),
     ("orchestrator", "WARNING", "Rollout failed: Request timed out."): ("rollout-failed", None, {"error": "Request timed out."}),
+    ("orchestrator", "ERROR", "Aborted rollout due to ModelError(), caused by APIConnectionError('Connection error.')"): (
+        "rollout-failed",
+        None,
+        {"error": "ModelError(), caused by APIConnectionError('Connection error.')"},
+    ),
     (
         "orchestrator",
         "WARNING",

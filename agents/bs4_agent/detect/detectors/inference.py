@@ -3,6 +3,9 @@
 Three ways, all measured on a real vLLM: the server ends with exit code 0 when its engine is killed in mid-generation, which
 prime-rl's launchers ignore; a stopped engine leaves /health at 200 and looks idle; a server that was started apart from the launcher
 is nobody's child.
+
+The run does not hang for ever: the clients' retries end, and minutes later the run ends by itself with other words. So the same is also
+read out of the logs of a run that has ended.
 """
 
 from __future__ import annotations
@@ -10,13 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
 
 _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
+#: States of an attempt that is over; "files" is a finished directory.
+_OVER = ("ended", "lost", "files")
+#: What the clients' library says when nobody listens any more, after all of its tries (48 to 56 s).
+_REFUSED = "Connection error."
 
 
 def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Find a server that is gone or hangs while its run goes on, or that was gone before its run ended."""
+    if run.state in _OVER:
+        return _ended_silently(run)
     if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl":
         return []
     was_ready = run.server.ever_ok_m is not None or run.last_event("ready") is not None or run.orchestrator_side.steps > 0
@@ -30,6 +40,8 @@ def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
 
 def inference_exited_clean(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """The server was asked to end and did so in order, with 0; the launcher takes no notice. That its engine died is another failure."""
+    if run.state in _OVER:
+        return _ended_in_order(run)
     if run.state != "running" or run.good_end or run.stop_requested or run.spec.component != "rl" or not _orderly(run):
         return []
     if run.alive("inference") or run.last_event("child-failed", "launcher") or run.last_event("terminating", "launcher"):
@@ -46,6 +58,64 @@ def inference_exited_clean(facts: Facts, run: RunFacts, parameters: Mapping[str,
     return [
         Finding("inference-exited-clean", run.name, run.attempt, text, evidence, f"exit:{gone.identity.pid}:{gone.identity.start_ticks}")
     ]
+
+
+def _ended_silently(run: RunFacts) -> list[Finding]:
+    refused = _left_alone(run)
+    said = run.last_event("terminating", "inference")
+    if refused is None or said is None or _orderly(run):
+        return []
+    troubles = [e for e in run.events if e.event.side == "inference" and e.event.kind in _TROUBLE]
+    evidence = [e.evidence() for e in (*troubles[:1], said, refused)]
+    text = "The inference server had ended after an error before the run did, and nobody noticed."
+    return [_finding(run, text, evidence, _anchor_of_end(run, said))]
+
+
+def _ended_in_order(run: RunFacts) -> list[Finding]:
+    refused = _left_alone(run)
+    said = run.last_event("terminating", "inference")
+    if refused is None or said is None or not _orderly(run):
+        return []
+    text = "The inference server had shut down in order before the run ended, and the launcher had waited on."
+    anchor = _anchor_of_end(run, said)
+    return [Finding("inference-exited-clean", run.name, run.attempt, text, [said.evidence(), refused.evidence()], anchor)]
+
+
+def _left_alone(run: RunFacts) -> LogEvent | None:
+    """Return the line that shows that rollouts found no server while their run went on; None when there is none.
+
+    A launcher that ends its children for another reason leaves the clients no time to try to the end. One that has seen the server fail
+    says so, and a run that made a step with tokens afterwards had a server.
+    """
+    if run.good_end or run.stop_requested or run.spec.component != "rl":
+        return None
+    if any(e.event.kind == "child-failed" and e.event.side == "launcher" and _is_inference(e) for e in run.events):
+        return None
+    rollouts = [e for e in run.events if e.event.side == "orchestrator" and e.event.kind in ("rollout-failed", "step")]
+    if not rollouts or not (_is_refused(rollouts[-1]) or _is_empty(rollouts[-1])):
+        return None
+    return next((e for e in reversed(rollouts) if _is_refused(e)), None)
+
+
+def _is_inference(event: LogEvent) -> bool:
+    return str(event.event.values.get("process", "")).lower() == "inference"
+
+
+def _is_refused(event: LogEvent) -> bool:
+    return event.event.kind == "rollout-failed" and _REFUSED in event.text
+
+
+def _is_empty(event: LogEvent) -> bool:
+    """Whether it is the line of a step without a token (2026-01 goes on until its batch is empty)."""
+    return event.event.kind == "step" and event.event.values.get("throughput") == 0.0
+
+
+def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
+    """The same anchor as for the live run where its processes are known, so that it stays the same incident."""
+    gone = next((m for m in run.members if m.component == "inference"), None)
+    if gone is not None:
+        return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
+    return f"log:{said.stream or said.file}:{said.cursor or said.offset}"
 
 
 def _orderly(run: RunFacts) -> bool:

@@ -1,0 +1,47 @@
+"""Why an attempt ended: a root cause that was open when the run ended by itself stays open as the reason of the end.
+
+Many detectors look at running runs only, so their findings vanish with the run. That the run is over does not mean that its failure is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Playbook
+
+
+class EndReasons:
+    """Remembers which open incidents are the reason why their attempt ended."""
+
+    def __init__(self, playbooks: Sequence[Playbook]) -> None:
+        critical = [playbook for playbook in playbooks if playbook.severity == "critical"]
+        symptoms = {playbook.id for playbook in critical if playbook.role != "root"}
+        self._fatal = frozenset(p.id for p in critical if p.role == "root" and p.explains & symptoms)
+        self._ended: dict[str, int] = {}
+        self._kept: set[str] = set()
+
+    def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
+        """Return the incidents among `opened` that stay open although nothing finds them any more.
+
+        `opened` are the findings of all open incidents, `found` the incidents that were found at this look. An incident that is still
+        found at the first look after the end belongs to a detector that judges ended runs too: it clears when that detector says so.
+        """
+        self._kept &= opened.keys()
+        for run in facts.runs:
+            if run.state not in ("ended", "lost"):
+                continue
+            own = {key for key, item in opened.items() if (item.run, item.attempt) == (run.name, run.attempt)}
+            if not _ended_by_itself(run):
+                self._kept -= own
+            elif self._ended.get(run.name) != run.attempt:
+                self._kept |= {key for key in own if key not in found and self._is_fatal(opened[key])}
+            self._ended[run.name] = run.attempt
+        return [key for key in self._kept if key not in found]
+
+    def _is_fatal(self, item: Finding) -> bool:
+        return item.role == "root" and item.failure in self._fatal
+
+
+def _ended_by_itself(run: RunFacts) -> bool:
+    return not (run.good_end or run.stop_requested or run.with_pod)
