@@ -119,6 +119,11 @@ class ActionView:
     def ended(self) -> bool:
         return self.state in ACTION_ENDS
 
+    @property
+    def what(self) -> str:
+        """Its kind, and of a playbook which one: playbook step-desync, plan step-desync, stop, launch."""
+        return self.kind if self.playbook in ("", self.kind) else f"{self.kind} {self.playbook}"
+
 
 @dataclass
 class PlanView:

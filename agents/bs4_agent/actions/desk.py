@@ -216,8 +216,7 @@ class Desk:
 def _busy(held: str, action: ActionView) -> str:
     """Who works on what is held, at what and since when, and what can be done meanwhile."""
     since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
-    what = f"{action.kind} {action.playbook}".strip() if action.playbook != action.kind else action.kind
-    sentence = f"{held} is busy: {what} by {action.who} since {since}. Wait for it to end"
+    sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
     if action.kind == "stop" or held != action.run:  # a set-up or a merge does not hold the run itself
         return f"{sentence}."
     return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

@@ -85,9 +85,6 @@ def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
 
 def _doing(action: ActionView) -> str:
     """The step that an action is in, as a phrase: step 2 (Wait for the first step) of the launch by alice."""
-    what = f"the {action.kind}"
-    if action.playbook not in ("", action.kind):
-        what += f" {action.playbook}"
     number = next((i for i, step in enumerate(action.steps, 1) if step.state == "running"), None)
     where = "the present step" if number is None else f"step {number} ({action.steps[number - 1].title})"
-    return f"{where} of {what} by {action.who}"
+    return f"{where} of the {action.what} by {action.who}"

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from contextlib import ExitStack
 from typing import Any
 
-from bs4_console.cli.output import emit
+from bs4_console.cli.output import complain, emit
+from bs4_console.core import run_incidents
 from bs4_console.core.errors import FINDING, REFUSED
 from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView
+from bs4_console.core.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
-    """Prints each step as it happens (NDJSON with --json); returns the ended action."""
+    """Print each step as it happens (NDJSON with --json), and each incident that opens on the action's run meanwhile; return the ended
+    action."""
     shown: dict[int, tuple[str, str]] = {}
     said = ""
     last: ActionView | None = None
-    async for action in live.follow_action(key):
-        last = action
-        if quiet:
-            continue
-        if as_json:
-            emit(
-                "action", action=key, state=action.state, detail=action.detail, steps=[vars(s) for s in action.steps], result=action.result
-            )
-            continue
-        for index, step in enumerate(action.steps):
-            if shown.get(index) != (step.state, step.detail) and step.state != "waiting":
-                shown[index] = (step.state, step.detail)
-                mark = {"running": "…", "done": "✔", "skipped": "–", "failed": "✘"}[step.state]
-                print(f"  {mark} {index + 1}. {step.title}" + (f": {step.detail}" if step.detail else ""))
-        if action.detail and action.detail != said:
-            said = action.detail
-            print(f"  {action.state}: {action.detail}")
-        sys.stdout.flush()
+    with ExitStack() as reporting:
+        async for action in live.follow_action(key):
+            if last is None and not quiet:
+                tell = functools.partial(_tell_incident, live.state.name, action, as_json=as_json)
+                reporting.enter_context(run_incidents.reported(live.state, action, tell))
+            last = action
+            if quiet:
+                continue
+            if as_json:
+                steps = [vars(s) for s in action.steps]
+                emit("action", action=key, state=action.state, detail=action.detail, steps=steps, result=action.result)
+                continue
+            for index, step in enumerate(action.steps):
+                if shown.get(index) != (step.state, step.detail) and step.state != "waiting":
+                    shown[index] = (step.state, step.detail)
+                    mark = {"running": "…", "done": "✔", "skipped": "–", "failed": "✘"}[step.state]
+                    print(f"  {mark} {index + 1}. {step.title}" + (f": {step.detail}" if step.detail else ""))
+            if action.detail and action.detail != said:
+                said = action.detail
+                print(f"  {action.state}: {action.detail}")
+            sys.stdout.flush()
     if last is None:
         raise AssertionError("an action that is followed ends")
     return last
+
+
+def _tell_incident(pod: str, action: ActionView, incident: IncidentView, *, as_json: bool) -> None:
+    """Print one incident: an object of the stream with --json, else sentences on standard error."""
+    if as_json:
+        emit(
+            "incident", pod=pod, run=incident.run, id=incident.id, failure=incident.failure, title=incident.title,
+            severity=incident.severity, summary=incident.summary, playbook=incident.playbook, action=action.key,
+        )  # fmt: skip
+        return
+    for sentence in run_incidents.sentences(incident, pod, stoppable=action.kind != "stop"):
+        complain(sentence)
 
 
 def exit_code(action: ActionView) -> int:

@@ -11,8 +11,9 @@ from bs4_console.cli.main import COMMANDS, build
 
 #: Name -> what the object holds. Every `emit(NAME, ...)` in this package is here (a test looks).
 SHAPES = {
-    "action": "`action` (key), `state` (accepted, running, verifying, done, failed, plan-changed, busy, interrupted), `detail`, `steps` "
-    "[{`title`, `command`, `state`, `detail`, `started_t`, `ended_t`}], `result`. One object a change, the last one is the end.",
+    "action": "`action` (key), `state` (accepted, running, verifying, done, failed, cancel, plan-changed, busy, refused, interrupted), "
+    "`detail`, `steps` [{`title`, `command`, `state`, `detail`, `started_t`, `ended_t`}], `result`. One object a "
+    "change, the last one is the end.",
     "boot-hook": "`pod`, `hooks` [vast, runpod, cron, systemd: those that are there], `last` {`t`, `b` (boot id), `via`, `pid`} or null, "
     "`worked` (a hook has started the agent since this boot), `told` [sentences]",
     "boot-hook-text": "`pod`, `platform`, `text`, `where` (it goes)",
@@ -43,6 +44,8 @@ SHAPES = {
     "diagnose": "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` [{`source`, `file`, `offset`, `line`, "
     "`text`}], `playbook`}], roots first; `coverage` [what files cannot show]. `file` as given, `-`, or relative to the directory given; "
     "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole file or directory is the evidence.",
+    "incident": "`pod`, `run`, `id`, `failure`, `title`, `severity`, `summary`, `playbook` (or null), `action` (the key of the one that is "
+    "watched). One object for each incident that opens on the run while an action on it is watched.",
     "log": "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended without LF). One object a line.",
     "notice": "`pod`, `status`, `was` (what was told before), `text`, `incidents`, `t`. One object a transition; webhooks get the same.",
     "phases": "`run`, `phase` (the one it is in, or null), `due`, `why`, `resumable` (step), `live`, `phases` [{`name`, `config`, "

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 
 from bs4_console.cli.actions import act, exit_code
+from bs4_console.cli.output import clock
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.core import stopping
 from bs4_console.core.errors import RefusedError, UsageError
@@ -30,6 +31,8 @@ async def _stop(options: argparse.Namespace) -> int:
                 f"There is no run named {options.name} on {options.pod}.", f"`bs4-console runs list --pod {options.pod}` shows all."
             )
         if not options.json:
+            for action in stopping.ended_first(live.state, options.name):
+                print(f"  would end the {action.what} by {action.who} early; it began at {clock(action.accepted_t)}")
             for component in stopping.processes(state):
                 print(f"  would end pid {component['pid']} {component['component']}")
             for step in stopping.steps(state):

@@ -199,6 +199,11 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
         ]
     if action.state == "done":
         return [f"{action.detail or run}.", f"Next: `bs4-console logs {run} --pod {pod} -f` follows its log."]
+    if action.result.get("error") == "cancelled":
+        return [
+            f"The start of {run} was ended early: {action.detail}.",
+            f"Next: `bs4-console runs list --pod {pod}` shows whether the run has ended; then `bs4-console launch` starts it again.",
+        ]
     return [
         f"{run} was not started well: {action.detail}",
         f"Next: `bs4-console logs {run} --pod {pod} --source {source}` and `bs4-console check --pod {pod}` say why.",

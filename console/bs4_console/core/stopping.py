@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_console.core.state import RunState
+from bs4_console.core.state import ActionView, PodState, RunState
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class StopStep:
 def processes(run: RunState) -> list[dict[str, Any]]:
     """The run's living processes as telemetry lists them; empty when nothing of it is known to live."""
     return list(run.components) if run.alive else []
+
+
+def ended_first(pod: PodState, run: str) -> list[ActionView]:
+    """The actions on the run that are under way, and that a stop ends early before it does anything else."""
+    return [a for a in pod.ledger.actions.values() if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore")]
 
 
 def steps(run: RunState) -> list[StopStep]:

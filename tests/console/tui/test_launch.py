@@ -163,6 +163,30 @@ async def test_a_new_run_is_opened_when_there_is_one_and_how_its_start_ends_is_t
         assert type(app.screen).__name__ == ("JournalScreen" if gone else "RunScreen")
 
 
+async def test_a_start_that_goes_wrong_is_told_with_how_it_can_be_stopped(looked: list[Check]) -> None:
+    session = fixtures.idle()
+    session.configs["c.toml"] = PRIME
+    planned(session)
+    app = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], (":launch c.toml fresh-1", "enter"))
+        await until(pilot, lambda: getattr(app.screen, "plan", None) is not None)
+        await drive(pilot, [session], ("y",))
+        await until(pilot, lambda: bool(of(session, "launch")))
+        common = {"action": f"01J{len(session.submitted):023}", "run": "fresh-1"}
+        fixtures.journal(session.state, "action", 9, **common, kind="launch", who="alice", event="accepted", body={}, steps=[])
+        fixtures.start_run(session.state, "fresh-1", "prime-rl", 500, 8)
+        await until(pilot, lambda: type(app.screen).__name__ == "RunScreen")
+        for severity in ("critical", "warning"):
+            told = {"incident": severity, "failure": "f", "run": "fresh-1", "attempt": 1, "severity": severity}
+            fixtures.journal(session.state, "incident", 5, event="opened", title=f"A {severity} thing", **told)
+        session.state.changed()
+        said = [message.text for message in app.messages if message.text.startswith("fresh-1 does not start well")]
+        assert said == ["fresh-1 does not start well: A critical thing. i shows what is known of it, K ends the run."]
+        await drive(pilot, [session], ("K",))
+        assert "The launch by alice is under way; it ends first" in shown(app)
+
+
 async def test_where_checkpoints_are_moved_the_name_is_typed(looked: list[Check]) -> None:
     session = fixtures.desync()
     planned(session, typed=True)

@@ -269,17 +269,26 @@ class ConsoleScreen(Screen[None]):
 
     async def _watch_launch(self, session: PodSession, key: str) -> None:
         """Goes to the run as soon as there is one, unless the person has gone elsewhere by then; tells how the start ended."""
-        from bs4_console.core import launch
+        from bs4_console.core import launch, run_incidents
 
         app, pod, there = self.console_app, session.state, False
-        async for action in session.follow_action(key):
-            run = pod.runs.get(action.run)
-            if run is not None and not there:
-                there = True
-                if app.screen is self and not (self.place == commands.RUN and self.subject().run is run):
-                    app.open_run(pod, run)
-            if action.ended:
-                app.say(launch.verdict(action, pod)[0], severity="information" if action.state == "done" else "error")
+
+        def tell(incident: IncidentView) -> None:
+            """Of the other incidents the run's screen and the alerts tell."""
+            if incident.severity == "critical":
+                how = f"{app.keys['incident']} shows what is known of it, {app.keys['stop']} ends the run."
+                app.say(f"{incident.run} does not start well: {incident.title}. {how}", severity="error")
+
+        with contextlib.ExitStack() as reporting:
+            async for action in session.follow_action(key):
+                run = pod.runs.get(action.run)
+                if run is not None and not there:
+                    there = True
+                    reporting.enter_context(run_incidents.reported(pod, action, tell))
+                    if app.screen is self and not (self.place == commands.RUN and self.subject().run is run):
+                        app.open_run(pod, run)
+                if action.ended:
+                    app.say(launch.verdict(action, pod)[0], severity="information" if action.state == "done" else "error")
 
     def do_note(self, args: str) -> None:
         if args:

@@ -20,12 +20,14 @@ class StopScreen(Confirmation):
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         run = self.run_state
-        living, steps = stopping.processes(run), stopping.steps(run)
+        living, steps, first = stopping.processes(run), stopping.steps(run), stopping.ended_first(self.pod, run.name)
         lines: list[Line] = [
             [(f"Stop {run.name} on {self.pod.name}?", "bold")],
             [("It ", ""), ("ends processes", "bad bold"), (", and proves that no GPU is held any more.", "")],
             [],
         ]
+        for action in first:
+            lines += fold(f"The {action.what} by {action.who} is under way; it ends first, after the step that it is in.", width, "warn")
         if not living:
             lines += fold("No process of it is known to live. The agent looks again, and ends what is left by descent.", width, "warn")
         named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]

@@ -31,6 +31,7 @@ _STATES = {
     "plan-changed": ("✖", "plan changed", "warn"),
     "busy": ("✖", "busy", "warn"),
     "refused": ("✖", "refused", "warn"),
+    "cancel": ("…", "ending", "warn"),
     "interrupted": ("▲", "interrupted", "warn"),
 }
 #: What was submitted beside these is shown with the deed.
@@ -57,18 +58,13 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         "when": [(when(action.accepted_t, clock), "dim")],
         "state": [(f"{sign} {word}", role)],
         "who": [(action.who or "the agent", "")],
-        "what": [(what(action), "bold" if action.kind != "plan" else "")],
+        "what": [(action.what, "bold" if action.kind != "plan" else "")],
         "pod": [(pod.name, "")],
         "run": [(action.run or words.NONE, "" if action.run else "dim")],
         "took": [(words.duration(action.updated_t - action.accepted_t), "dim")] if action.ended else [],
         "detail": [(action.detail or _text(action), "")],
     }
     return Row((pod.name, action.key), 0, cells, values={"t": action.accepted_t})
-
-
-def what(action: ActionView) -> str:
-    """playbook step-desync, plan step-desync, stop, launch, note."""
-    return action.kind if action.playbook in ("", action.kind) else f"{action.kind} {action.playbook}"
 
 
 def when(t: float, clock: Clock) -> str:
@@ -79,7 +75,7 @@ def when(t: float, clock: Clock) -> str:
 
 def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
     """One deed whole: who, what was asked for, each step with its command and how it went."""
-    head: Line = [(" ", ""), (what(action), "bold"), (f"  by {action.who or 'the agent'} on {pod.name}", "")]
+    head: Line = [(" ", ""), (action.what, "bold"), (f"  by {action.who or 'the agent'} on {pod.name}", "")]
     if action.plan_hash:
         head += [("  plan ", "dim"), (action.plan_hash[:16], "accent")]
     made: list[Line] = [head]

@@ -1,0 +1,48 @@
+"""The incidents that open on a run while somebody waits for an action on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from bs4_console.core.state import ActionView, IncidentView, PodState
+
+#: Receives each incident once, as soon as the console knows of it.
+Tell = Callable[[IncidentView], None]
+
+
+@contextmanager
+def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
+    """Inside the block, call `tell` once for each incident that opens on the action's run, and on entry for those that have opened since
+    the action was accepted. Older ones are of an earlier attempt, or what the action is to mend. An action without a run has none."""
+    told: set[str] = set()
+
+    def look(_: PodState) -> None:
+        for incident in state.ledger.open_incidents(action.run):
+            if incident.id not in told and incident.opened_t >= action.accepted_t:
+                told.add(incident.id)
+                tell(incident)
+
+    if not action.run:
+        yield
+        return
+    state.listeners.append(look)
+    try:
+        look(state)
+        yield
+    finally:
+        state.listeners.remove(look)
+
+
+def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> list[str]:
+    """What an incident is, how to see more of it, and, when it is critical and the run is `stoppable`, how to stop the run."""
+    fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
+    if incident.playbook is None:
+        fix = f"playbook show {incident.failure}"
+    lines = [
+        f"{incident.severity} on {incident.run}: {incident.title} ({incident.failure}).",
+        f"See `bs4-console check --pod {pod}` and `bs4-console {fix}`.",
+    ]
+    if stoppable and incident.severity == "critical":
+        lines.append(f"If it cannot recover, end it: `bs4-console stop --pod {pod} --run {incident.run}` is accepted now.")
+    return lines
