@@ -14,7 +14,6 @@ import pytest
 from bs4_agent.actions.stops import STEP_S
 from bs4_console.core.state import IncidentView
 from bs4_console.demo import faults
-from bs4_console.demo.person import edit_config
 from bs4_console.demo.stage import Stage, staged
 from tests.console.cli.conftest import Console, Result
 from tests.e2e import journals
@@ -23,12 +22,8 @@ from tests.e2e.killing import at, kill_agent_at
 pytestmark = [pytest.mark.beside, pytest.mark.long]
 
 TRAINER = "prime-rl"
-#: Every request asks for more tokens than the context holds. The batch is large, so that the orchestrator gives up late.
-HANGS = {
-    "orchestrator.train.sampling.max_completion_tokens": 8192,
-    "orchestrator.batch_size": 2_000,
-    "orchestrator.concurrency.max_inflight": 16,
-}
+#: The engine loads for two seconds, in which its worker is paused; what is called too long is a 250th of the real time.
+SETTINGS: dict[str, Any] = {"engine_seconds": 2.0, "pace": 0.004}
 
 
 class Launch:
@@ -59,12 +54,16 @@ class Launch:
         return [one for one in found if one["schema"] == f"bs4.{schema}/1"]
 
 
-async def hanging(stage: Stage, directory: Path) -> Console:
-    """A console that knows the pod, whose config can train nothing."""
-    edit_config(stage, HANGS)
+def known_to(stage: Stage, directory: Path) -> Console:
+    """A console of its own that knows the pod."""
     console = Console(directory)
     console.add(stage.pod.name, stage.pod.host, stage.pod.port, stage.pod.user, stage.pod.key_path, stage.pod.known_host_key)
     return console
+
+
+async def hang(stage: Stage) -> None:
+    """Pause the worker while the engine loads, so that it loads for ever."""
+    faults.pause((await faults.wait_for(stage.pod, "worker", timeout=120))[0])
 
 
 async def stop(console: Console, pod: str) -> Result:
@@ -73,15 +72,14 @@ async def stop(console: Console, pod: str) -> Result:
 
 @pytest.mark.timeout(600)
 async def test_a_start_that_hangs_is_seen_and_stopped_while_launch_waits(tmp_path: Path) -> None:
-    async with staged(TRAINER) as stage:
-        name, console = stage.pod.name, await hanging(stage, tmp_path)
+    async with staged(TRAINER, **SETTINGS) as stage:
+        name, console = stage.pod.name, known_to(stage, tmp_path)
         launch = Launch(console, name)
         try:
-            await stage.until(lambda: critical(stage), 300, "a critical incident")
-            faults.pause(faults.find(stage.pod, "orchestrator")[0])  # from here on it hangs for ever
+            await hang(stage)
+            found = (await stage.until(lambda: critical(stage), 300, "a critical incident"))[0]
             await stage.until(lambda: "is accepted now" in launch.err, 60, "the incident where launch waits")
             assert launch.process.poll() is None, (launch.out, launch.err)
-            found = critical(stage)[0]
             assert f"critical on demo: {found.title} ({found.failure})." in launch.err
             assert f"`bs4-console stop --pod {name} --run demo` is accepted now" in launch.err
             stopped = await stop(console, name)
@@ -102,10 +100,11 @@ async def test_a_start_that_hangs_is_seen_and_stopped_while_launch_waits(tmp_pat
 
 @pytest.mark.timeout(600)
 async def test_an_agent_killed_after_the_cancel_stops_and_does_not_go_on_waiting(tmp_path: Path) -> None:
-    async with staged(TRAINER) as stage:
-        console = await hanging(stage, tmp_path)
+    async with staged(TRAINER, **SETTINGS) as stage:
+        console = known_to(stage, tmp_path)
         launch = Launch(console, stage.pod.name, "--json")
         try:
+            await hang(stage)
             waits = await stage.until(lambda: waiting(stage), 120, "the launch that waits")
             killing = asyncio.create_task(kill_agent_at(stage, lambda: waits, at("cancel")))
             key = await stage.session.submit("stop", run="demo")
