@@ -20,6 +20,8 @@ from bs4_agent.pod import Pod
 RECOVERY_LIMIT = 2
 #: Seconds for which a recovery waits for what an earlier life of the agent had begun on its run.
 LATER_S = 2 * 3600.0
+#: Seconds after the end of a run in which an incident may open that is about that end: the last lines are read, holds run out.
+END_S = 120.0
 #: The most dangerous step that mode auto may take when not all targets are proved ours.
 _AUTO_DANGERS = ("none", "restart")
 
@@ -124,6 +126,7 @@ class Recoveries:
             body = {"key": confirmed, "kind": "playbook", "playbook": playbook_id, "run": run, "plan_hash": plan.hash}
             with self._desk.lock:
                 self._refuse_stopped(run)
+                self._refuse_ended(plan)
                 self.accept(confirmed, body, who)
 
     def _refuse_stopped(self, run: str) -> None:
@@ -131,3 +134,24 @@ class Recoveries:
         stop = stopped_since(self._desk.ledger, run)
         if stop is not None:
             raise Refused(f"{stop.who} has stopped {run}. Start it again with `bs4-console launch` when it is to go on.")
+
+    def _refuse_ended(self, plan: plans.Plan) -> None:
+        """Raise Refused when the plan would start a run again that was over by itself before anybody could accept the plan.
+
+        An incident that opens with the end of its run (the launcher names the child that failed) is what mode auto is for. A run that
+        finished, that fell apart after its incident had opened, or that had been over for long is a person's to start again.
+        """
+        if not any(step.kind == "relaunch" for step in plan.steps):
+            return
+        facts = self._pod.run_facts(plan.run)
+        if facts.state not in ("ended", "lost") or facts.with_pod:
+            return
+        view = self._desk.ledger.runs.get(plan.run)
+        attempt = view.attempt if view is not None else None
+        incident = self._desk.ledger.incidents.get(plan.incident)
+        if facts.good_end:
+            raise Refused(f"{plan.run} has finished. Start it again with `bs4-console launch` when it is to go on.")
+        if attempt is None or attempt.ended_t is None or incident is None:
+            return
+        if not attempt.ended_t <= incident.opened_t <= attempt.ended_t + END_S:
+            raise Refused(f"{plan.run} has ended by itself. Look at it, then confirm the plan or start it with `bs4-console launch`.")
