@@ -14,6 +14,10 @@ from bs4_agent.checkpoints.sync_view import SyncView
 
 Record = dict[str, Any]
 
+#: Types of records that are folded; each has a method of its own.
+FOLDED = frozenset({"agent", "gap", "mode", "order", "guard", "sync", "report", "note", "run", "incident", "plan", "action"})
+#: Steps that one action can have.
+ACTION_STEPS_MOST = 1_000
 #: Ended rotations of a run that are remembered.
 ROTATIONS_KEPT = 50
 #: Events after which an action will do nothing more.
@@ -175,9 +179,9 @@ class Ledger:
         """Fold one record. Records of unknown types are skipped: an older console reads a newer agent's journal."""
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)
-        handler = getattr(self, "_" + str(record.get("type")), None)
-        if handler is not None:
-            handler(record)
+        kind = record.get("type")
+        if kind in FOLDED:
+            getattr(self, f"_{kind}")(record)
 
     def open_incidents(self, run: str | None = None) -> list[IncidentView]:
         """Open ones, roots before symptoms and cascades, then oldest first."""
@@ -322,6 +326,8 @@ class Ledger:
     @staticmethod
     def _action_step(action: ActionView, record: Record, event: str) -> None:
         index = record["step"]
+        if not 0 <= index < ACTION_STEPS_MOST:
+            raise ValueError(f"an action has no step {index!r:.20}")
         while len(action.steps) <= index:
             action.steps.append(StepView(""))
         step = action.steps[index]

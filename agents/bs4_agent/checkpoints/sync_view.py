@@ -10,6 +10,14 @@ Record = dict[str, Any]
 #: Uploaded steps that are remembered; the pointer and the milestones are in the store itself.
 _STEPS_KEPT = 500
 
+#: Events that change the view; each has a method of its own.
+FOLDED = frozenset(
+    {
+        *("ordered", "finished", "started", "progress", "pointed", "step-done", "pruned", "skipped"),
+        *("vanished", "listed", "unlisted", "others", "failed"),
+    }
+)
+
 
 @dataclass
 class SyncView:
@@ -49,9 +57,9 @@ class SyncView:
     def apply(self, record: Record) -> None:
         """Records of unknown events are remembered as the last one, and change nothing."""
         self.last = record
-        handler = getattr(self, "_" + str(record.get("event")).replace("-", "_"), None)
-        if handler is not None:
-            handler(record)
+        event = record.get("event")
+        if event in FOLDED:
+            getattr(self, "_" + event.replace("-", "_"))(record)
 
     def told(self) -> Record:
         """Of the row that detectors get: how it failed, what it skipped, what vanished, whether the store was listed."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from bs4_console.cli.output import clock, complain, emit
 from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.core.check import OK, UNKNOWN, WORDS, Verdict, aggregate, judge, unreachable
-from bs4_console.core.errors import ConsoleError, UsageError
+from bs4_console.core.errors import ConsoleError, UsageError, described
 from bs4_console.core.inventory import Pod
 from bs4_console.core.lost_look import beside_the_link
 from bs4_console.core.outside import ask
@@ -79,6 +79,14 @@ async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
 
 
 async def _judge(pod: Pod, timeout: float) -> Verdict:
+    """Return the verdict on one pod, whatever it sends: a defect in judging it is that pod's, and all others have theirs."""
+    try:
+        return await _looked_at(pod, timeout)
+    except Exception as error:  # noqa: BLE001 (see above; it is said in the verdict)
+        return unreachable(pod.name, f"{pod.name} could not be judged ({described(error)}); report it as a bug.")
+
+
+async def _looked_at(pod: Pod, timeout: float) -> Verdict:
     try:
         async with linked(pod, deploy=False, timeout=timeout) as live:
             return judge(live.state, await ask(live.state))

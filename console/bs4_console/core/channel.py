@@ -15,7 +15,8 @@ from bs4_agent import PROTOCOLS
 from bs4_agent.errors import ProtocolError
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.wire import Decoder, Frame, encode
-from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RemoteError, UsageError
+from bs4_console.core import records
+from bs4_console.core.errors import ChannelLost, ConsoleError, ProtocolMismatch, RemoteError, UsageError, described
 from bs4_console.core.transport import Duplex
 
 #: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with the deploy.
@@ -106,7 +107,7 @@ class Channel:
         sent, wall = time.monotonic(), time.time()
         frame = await self._call({"call": "ping"})
         rtt, theirs = time.monotonic() - sent, frame.header.get("t")
-        if not isinstance(theirs, (int, float)):
+        if theirs is None or not records.wall(theirs):
             raise _mismatch("its answer to a ping holds no time")
         self._pings.append(_Ping(rtt, theirs - (wall + rtt / 2)))
         return rtt
@@ -134,6 +135,10 @@ class Channel:
         hello = header.get("hello")
         if not isinstance(hello, dict) or hello.get("protocol") not in PROTOCOLS:
             raise _mismatch(f"it chose protocol {str(hello)[:60]}")
+        try:
+            records.HELLO.check(hello)
+        except records.RecordRefused as error:
+            raise _mismatch(f"in its greeting {error}") from None
         self.hello = hello
 
     def _decode(self, data: bytes) -> list[Frame]:
@@ -203,6 +208,10 @@ class Channel:
             await self._duplex.close()
         except OSError as error:
             self._fail(ChannelLost(f"The agent's channel broke ({error}).", "The link is made again."))
+        except Exception as error:  # noqa: BLE001 (whatever it is, the calls that wait learn of it)
+            # Without a receiver every call would wait for its time limit while the pod seems connected.
+            self._fail(ChannelLost(f"What the agent sent cannot be taken ({described(error)}).", "The link is made again."))
+            await self._duplex.close()
 
     def _deliver(self, frame: Frame) -> None:
         number = frame.header.get("id")

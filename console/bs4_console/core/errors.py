@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 #: Exit codes outside `check`: 0 done, 1 a finding or not achieved, 2 usage or not applicable, 3 unreachable or unknown, 4 refused,
 #: 130 interrupted.
 FINDING, USAGE, UNREACHABLE, REFUSED = 1, 2, 3, 4
+
+
+def described(error: BaseException) -> str:
+    """Return an error that nobody foresaw in one line, with the place in the code where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{place}: {str(error)[:200]}"
 
 
 class ConsoleError(Exception):
@@ -54,6 +64,15 @@ class ChannelLost(Unreachable):
     """The connection ended while it was in use."""
 
     link_state = "lost"
+
+
+class SessionFailed(Unreachable):
+    """What watches a pod ended by a defect of this console, or by something that no agent sends. It is begun again."""
+
+    link_state = "failed"
+
+    def __init__(self, pod: str, error: BaseException) -> None:
+        super().__init__(f"The session of {pod} failed: {described(error)}.", "It is begun again; report it if it comes back.")
 
 
 class SessionRefused(LinkError):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterable
 
+from bs4_console.core.errors import SessionFailed
 from bs4_console.core.outside import Lookout
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
@@ -41,13 +43,25 @@ class Fleet:
     def start(self) -> None:
         for name, session in self.sessions.items():
             if name not in self._tasks:
-                self._tasks[name] = asyncio.create_task(session.run(), name=f"pod {name}")
+                task = asyncio.create_task(session.run(), name=f"pod {name}")
+                task.add_done_callback(functools.partial(self._session_ended, session.state))
+                self._tasks[name] = task
         if self._lookout is not None and not self._looking:
             # Not before the first screen is painted: nobody waits for it.
             from bs4_console.core.lost_watch import LostWatch
 
             watch = LostWatch(lambda: self.pods)
             self._looking = [asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)]
+
+    @staticmethod
+    def _session_ended(pod: PodState, task: asyncio.Task[None]) -> None:
+        """A session runs until it is cancelled. One that ended otherwise is said on its pod."""
+        if task.cancelled():
+            return
+        error = task.exception() or RuntimeError("it returned")
+        failure = SessionFailed(pod.name, error)
+        pod.link.set(failure.link_state, failure.message, "Start bs4-console again.")
+        pod.changed()
 
     async def stop(self) -> None:
         for looking in self._looking:

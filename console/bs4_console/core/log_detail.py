@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_console.core.log_store import LogStore
 from bs4_console.core.log_text import clock_of, level_of
 
@@ -59,8 +60,8 @@ def spell_out(lines: list[bytes]) -> list[str]:
 
 def _parsed(text: bytes) -> object:
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = loads(text)
+    except ForeignJsonError:
         return None
     return value if isinstance(value, (dict, list)) and value else None
 

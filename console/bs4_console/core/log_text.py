@@ -6,9 +6,10 @@ Two stages, because they cost differently. `clean` runs over every byte that arr
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
+
+from bs4_agent.foreign_json import ForeignJsonError, loads
 
 #: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the log after it.
 _ESCAPES = re.compile(
@@ -127,8 +128,8 @@ def size_of(line: bytes) -> int:
 
 def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:
     try:
-        entry = json.loads(line)
-    except ValueError:
+        entry = loads(line)
+    except ForeignJsonError:
         return None
     if not isinstance(entry, dict) or not isinstance(entry.get("level"), str):
         return None

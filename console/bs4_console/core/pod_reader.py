@@ -11,6 +11,7 @@ from typing import Any
 from bs4_agent.ids import ulid
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.segments import parse
+from bs4_console.core import records
 from bs4_console.core.channel import Channel
 from bs4_console.core.errors import ChannelLost, RemoteError
 from bs4_console.core.mirror import Mirror
@@ -29,6 +30,8 @@ READ_BYTES = 262144
 BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
 #: Reads of step streams that wait at a time, and how long each waits when there are more streams than that.
 STEP_READS, SHARED_S = 4, 1.0
+#: Characters of the reason for which a record was refused.
+_REASON_LENGTH = 160
 #: How often the list of streams is asked for (new runs, new logs).
 LIST_S = 2.0
 
@@ -48,6 +51,8 @@ class PodReader:
         self._step_reads = asyncio.Semaphore(STEP_READS)
         self._backfilled = False
         self._replayed = False
+        self._refused: dict[str, tuple[int, str]] = {}
+        """Stream -> how many of its records were left out, and what was wrong with the first."""
 
     def replay(self) -> None:
         """Fill the state from the mirror: what was known when the console was last open, its age included. Once only."""
@@ -65,6 +70,7 @@ class PodReader:
     def begin_anew(self) -> None:
         """The mirror is of another agent than before, or of another past of it."""
         self.state.forget()
+        self._refused.clear()
         self._replayed = self._backfilled = False
         self.replay()
         self.state.changed()
@@ -123,15 +129,23 @@ class PodReader:
             await asyncio.sleep(SHARED_S)
 
     def _apply(self, stream: str, apply: Apply, record: dict[str, Any] | None) -> None:
-        """One record into the state. A pod can send anything: what is not understood is noted and left out, and the watch goes on."""
+        """Put one record into the state. A pod can send anything: what is not understood is counted and left out, and the watch goes on."""
         try:
-            if record is None:
-                raise ValueError("it is no JSON object")
-            apply(record)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-            self.state.notes[stream] = (
-                f"A record of {stream} was not understood ({type(error).__name__}: {error}); the console may be too old."
-            )
+            apply(records.check(stream, record))
+        except records.RecordRefused as error:
+            self._refuse(stream, str(error))
+        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            # What the check lets pass and the fold cannot take.
+            self._refuse(stream, f"{type(error).__name__}: {error}")
+
+    def _refuse(self, stream: str, reason: str) -> None:
+        """Count a record that was left out; the pod says how many there are and what was wrong with the first."""
+        count, first = self._refused.get(stream, (0, reason[:_REASON_LENGTH]))
+        self._refused[stream] = count + 1, first
+        self.state.notes[stream] = (
+            f"{count + 1} records of {stream} were refused, the first because {first}; "
+            "the pod's agent is newer than this console, or not one."
+        )
 
     def _note_mirror(self) -> None:
         if self.mirror.stopped:

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.foreign_json import loads
 from bs4_agent.ledger import IncidentView, Ledger
 from bs4_agent.streams.cursor import START, Cursor
 from bs4_agent.streams.segments import parse
@@ -92,7 +93,7 @@ def load(path: Path) -> Report:
     wrong = UsageError(f"{path} is no crash report.", f"Give a file that `bs4-console reports fetch` brought (*{SUFFIX}).")
     try:
         members = dict(_members(path))
-        head = json.loads(members.pop("report.json"))
+        head = loads(members.pop("report.json"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.", "Give another file.") from error
     except (tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:
@@ -179,7 +180,7 @@ def _moved(line: bytes, begins: Mapping[tuple[str, int], int]) -> bytes:
     if not any(begins.values()) or b'"cursor"' not in line:
         return line
     try:
-        record = json.loads(line)
+        record = loads(line)
     except ValueError:
         return line
     return json.dumps(_walk(record, begins), separators=(",", ":")).encode() + b"\n"

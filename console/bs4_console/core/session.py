@@ -12,8 +12,9 @@ from typing import Any
 from bs4_agent.ids import ulid
 from bs4_agent.streams.cursor import Chunk
 from bs4_console import __version__
+from bs4_console.core import records
 from bs4_console.core.channel import Channel
-from bs4_console.core.errors import ChannelLost, ConsoleError, RefusedError, RemoteError, Unreachable
+from bs4_console.core.errors import ChannelLost, ConsoleError, RefusedError, RemoteError, SessionFailed, Unreachable
 from bs4_console.core.mirror import Mirror
 from bs4_console.core.pod_reader import READ_BYTES, PodReader
 from bs4_console.core.pod_streams import FILE, NOWHERE, place, position, stream_names
@@ -50,9 +51,9 @@ class PodSession:
 
     async def run(self) -> None:
         """Until cancelled. An error that trying again cannot mend (changed host key, refused key) stops the retries, not the session."""
-        self.replay()
         while True:
             try:
+                self.replay()
                 await self._connected_life()
             except RemoteError as error:
                 self._note_down(Unreachable(f"The agent answered with an error: {error.message}", "It is asked again shortly."))
@@ -85,6 +86,16 @@ class PodSession:
         self._reader.replay()
 
     async def _connected_life(self) -> None:
+        """One connection, from its making to its end, which is always a ConsoleError."""
+        try:
+            await self._connection()
+        except ConsoleError:
+            raise
+        except Exception as error:
+            # Whatever else happens in one pod's session is said on that pod and tried again: it must not end in silence.
+            raise SessionFailed(self.state.name, error) from error
+
+    async def _connection(self) -> None:
         link = self.state.link
         self._stop_retrying = None
         link.attempts += 1
@@ -113,7 +124,8 @@ class PodSession:
         """The agent has greeted: is it the one whose streams we know?"""
         self.state.hello = channel.hello
         self._channel = channel
-        if isinstance(theirs := channel.hello.get("t"), (int, float)):
+        theirs = channel.hello.get("t")
+        if theirs is not None and records.wall(theirs):
             self.state.link.clock_offset = theirs - time.time()
         if self.mirror.use(str(channel.hello.get("home") or "")):
             self._reader.begin_anew()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_agent.trainers.steps import EVAL
 from bs4_console.core.links import Links
+from bs4_console.core.records import RecordRefused
 from bs4_console.core.samples import Samples
 from bs4_console.core.witness import Sight, without_the_pod
 
@@ -23,6 +24,8 @@ __all__ = ["ActionView", "IncidentView", "Ledger", "Link", "PlanView", "PodState
 STALE_S = 5.0
 #: Steps kept in memory per run and side for the curves.
 STEP_HISTORY = 20_000
+#: Runs and incidents of one pod that are shown; a pod that names more is not believed.
+RUNS_MOST, INCIDENTS_MOST = 1_000, 5_000
 #: Records among which the newest step is looked for: so far lines have come late.
 _LATE = 8
 #: Telemetry samples kept in memory (ten minutes at 1 Hz); older ones are read back from the mirror.
@@ -183,15 +186,26 @@ class PodState:
         self.notes.clear()
 
     def apply_journal(self, record: dict[str, Any]) -> None:
+        """Fold one checked record (core/records.py). RecordRefused when the pod has too many runs or incidents already."""
+        self._within_limits(record)
         self.ledger.apply(record)
-        for name, view in self.ledger.runs.items():
-            if name not in self.runs:
-                self.runs[name] = RunState(view)
-            self.runs[name].view = view
-        for name in [n for n in self.runs if n not in self.ledger.runs]:
-            del self.runs[name]
-        if record.get("type") == "run" and (run := self.runs.get(record["run"])) is not None:
-            run.stopped = self._was_stopped(run.view)
+        if record.get("type") != "run":
+            return
+        name = record["run"]
+        view = self.ledger.runs.get(name)
+        if view is None:
+            self.runs.pop(name, None)
+            return
+        run = self.runs.setdefault(name, RunState(view))
+        run.view = view
+        run.stopped = self._was_stopped(view)
+
+    def _within_limits(self, record: dict[str, Any]) -> None:
+        known = self.ledger
+        if record.get("type") == "run" and record["run"] not in known.runs and len(known.runs) >= RUNS_MOST:
+            raise RecordRefused(f"the pod has {RUNS_MOST:,} runs already")
+        if record.get("type") == "incident" and record["incident"] not in known.incidents and len(known.incidents) >= INCIDENTS_MOST:
+            raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
 
     def _was_stopped(self, view: RunView) -> bool:
         attempt = view.attempt

@@ -1,0 +1,277 @@
+"""What the records of a pod must look like before anything is made of them.
+
+A pod can send anything. The folds (bs4_agent.ledger, core.state) and the screen take a record's fields as they come, so a record is
+checked here once, where it enters: by type, size and range, field by field. Fields that nobody reads are not looked at, so that an
+older console understands a newer agent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = dict[str, Any]
+Rule = Callable[[Any], bool]
+
+#: Bytes of the name of a run, a stream, a playbook or a failure.
+NAME_BYTES = 200
+#: Characters of any other text, entries of a list, members of an object.
+TEXT_LENGTH, ENTRIES = 65_536, 10_000
+#: Steps of a run, attempts of a run, and steps of one action.
+STEP_MOST, ATTEMPT_MOST, ACTION_STEP_MOST = 1_000_000_000, 1_000_000, 1_000
+#: Wall seconds: the year 5138. Python's calendar ends in 9999.
+TIME_MOST = 1e11
+#: Integers above it are not exact in other JSON parsers.
+_EXACT = 1 << 53
+
+
+class RecordRefused(ValueError):
+    """A record that is not what an agent writes. Its text names the field and what is wrong with it."""
+
+
+def number(value: Any) -> bool:
+    """A finite number."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return abs(value) <= _EXACT if isinstance(value, int) else math.isfinite(value)
+
+
+def wall(value: Any) -> bool:
+    """A time in wall seconds."""
+    return number(value) and 0 <= value <= TIME_MOST
+
+
+def whole(value: Any) -> bool:
+    """An integer."""
+    return isinstance(value, int) and number(value)
+
+
+def step(value: Any) -> bool:
+    """A step of training."""
+    return whole(value) and abs(value) <= STEP_MOST
+
+
+def attempt(value: Any) -> bool:
+    """The number of an attempt."""
+    return whole(value) and 0 <= value <= ATTEMPT_MOST
+
+
+def index(value: Any) -> bool:
+    """The place of a step in an action."""
+    return whole(value) and 0 <= value < ACTION_STEP_MOST
+
+
+def flag(value: Any) -> bool:
+    """true or false."""
+    return isinstance(value, bool)
+
+
+def text(value: Any) -> bool:
+    """A text."""
+    return isinstance(value, str) and len(value) <= TEXT_LENGTH
+
+
+def name(value: Any) -> bool:
+    """A name, which is not empty."""
+    return isinstance(value, str) and 0 < len(value.encode("utf-8", "replace")) <= NAME_BYTES
+
+
+def mapping(value: Any) -> bool:
+    """An object."""
+    return isinstance(value, dict) and len(value) <= ENTRIES
+
+
+def texts(value: Any) -> bool:
+    """A list of texts."""
+    return isinstance(value, list) and len(value) <= ENTRIES and all(text(entry) for entry in value)
+
+
+def objects(value: Any) -> bool:
+    """A list of objects."""
+    return isinstance(value, list) and len(value) <= ENTRIES and all(mapping(entry) for entry in value)
+
+
+def steps(value: Any) -> bool:
+    """A list of steps of training."""
+    return isinstance(value, list) and len(value) <= ENTRIES and all(step(entry) for entry in value)
+
+
+def tasks(value: Any) -> bool:
+    """A list of an action's steps, each with a title."""
+    return objects(value) and len(value) <= ACTION_STEP_MOST and all(text(entry.get("title")) for entry in value)
+
+
+def torn(value: Any) -> bool:
+    """A list of objects that each name a step of training."""
+    return objects(value) and all(step(entry.get("step")) for entry in value)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The fields that a record must have, and those that it may have; a field that may be absent may also be null."""
+
+    must: Mapping[str, Rule]
+    may: Mapping[str, Rule] = field(default_factory=dict)
+
+    def check(self, record: Mapping[str, Any]) -> None:
+        """Raise RecordRefused for the first field that is not as it must be."""
+        for key, rule in self.must.items():
+            if key not in record:
+                raise RecordRefused(f"{key} is missing")
+            _check(key, record[key], rule)
+        for key, rule in self.may.items():
+            value = record.get(key)
+            if value is not None:
+                _check(key, value, rule)
+
+
+def _check(key: str, value: Any, rule: Rule) -> None:
+    if not rule(value):
+        wanted = (rule.__doc__ or "").rstrip(".").lower()
+        raise RecordRefused(f"{key} is not {wanted}: {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value without anything that a terminal would act on."""
+    if isinstance(value, int) and not number(value):
+        return "an integer of too many digits"
+    return ascii(value if not isinstance(value, (str, bytes)) else value[:40])[:60]
+
+
+_STAMP = Shape({"t": wall}, {"m": number, "b": name})
+
+#: What an agent says of itself when it greets.
+HELLO = Shape(
+    {},
+    {
+        "agent": text, "bundle": text, "build": whole, "home": text, "python": text, "pid": whole, "boot_id": text,
+        "host": text,
+    },
+)  # fmt: skip
+
+_RUN = Shape(
+    {"event": text, "run": name},
+    {
+        "trainer": text, "output_dir": text, "cwd": text, "config": text, "argv": texts, "max_steps": whole,
+        "attempt": attempt, "started_t": wall, "ended_t": wall, "resume": step, "overrides": texts, "container": text,
+        "runs": objects, "code": whole, "signal": whole, "good": flag, "detail": text,
+    },
+)  # fmt: skip
+_INCIDENT = Shape(
+    {"event": text, "incident": name},
+    {
+        "failure": name, "title": text, "run": text, "attempt": attempt, "role": text, "severity": text, "summary": text,
+        "playbook": text, "where": text, "evidence": objects, "coverage": texts,
+    },
+)  # fmt: skip
+_PLAN = Shape(
+    {"action": name, "playbook": text, "b": name},
+    {
+        "run": text, "attempt": attempt, "plan_hash": text, "expires_m": number, "expires_t": wall, "plan": mapping,
+        "refused": text,
+    },
+)  # fmt: skip
+_ACTION = Shape(
+    {"action": name, "event": text},
+    {
+        "kind": text, "who": text, "run": text, "playbook": text, "plan_hash": text, "incident": text, "body": mapping,
+        "steps": tasks, "title": text, "command": text, "detail": text, "result": mapping,
+    },
+)  # fmt: skip
+_SYNC = Shape(
+    {"event": text, "run": name},
+    {
+        "to": text, "step": step, "bytes": number, "done": number, "total": number, "rate": number, "set_t": wall,
+        "held": text, "detail": text, "error": text, "names": texts, "steps": steps, "torn": torn, "pointer": step,
+    },
+)  # fmt: skip
+
+#: Type of a journal record -> what it must look like. Records of other types are folded into nothing.
+JOURNAL: Mapping[str, Shape] = {
+    "agent": Shape({"event": text}, {"version": text, "bundle": text, "pid": whole, "thread": text, "detail": text, "gap_s": number}),
+    "run": _RUN,
+    "incident": _INCIDENT,
+    "plan": _PLAN,
+    "action": _ACTION,
+    "mode": Shape({"run": text, "playbook": name, "mode": text}),
+    "note": Shape({"run": text}, {"text": text, "who": text}),
+    "gap": Shape({}, {"stream": text, "reason": text}),
+    "order": Shape({"run": name}, {"last": whole, "at_least": whole, "milestones": whole, "synced": flag, "who": text}),
+    "guard": Shape({"run": name, "event": text}, {"detail": text}),
+    "sync": _SYNC,
+    "report": Shape({"run": name, "attempt": attempt, "event": text}, {"report": text, "bytes": whole, "sha256": text, "detail": text}),
+}
+_STEP_EVENTS = frozenset({"intent", "step-done", "step-skipped", "step-failed"})
+
+_TELEMETRY = Shape({}, {"gpus": mapping, "host": mapping, "runs": objects, "coverage": mapping})
+_GPUS = Shape({}, {"state": text, "detail": text, "driver": text, "pids": text, "age_s": number, "devices": objects, "xids": objects})
+_DEVICE = Shape(
+    {"index": whole},
+    {
+        "uuid": text, "name": text, "util": number, "mem_util": number, "mem_used": number, "mem_total": number,
+        "temp": number, "power": number, "power_limit": number, "sm_clock": number, "mem_clock": number, "ecc": number,
+        "unaccounted": number, "procs": objects, "pcie": mapping, "nvlink": mapping,
+    },
+)  # fmt: skip
+_HOST = Shape(
+    {},
+    {
+        "cpu": number, "cores": number, "load1": number, "mem_used": number, "mem_total": number, "shm_used": number,
+        "shm_total": number, "disks": objects, "net": mapping,
+    },
+)  # fmt: skip
+_DISK = Shape({"path": text}, {"used": number, "total": number, "free": number})
+_WATCHED = Shape({"run": name}, {"attempt": attempt, "components": objects})
+_COMPONENT = Shape({}, {"component": text, "pid": whole, "cpu": number, "rss": number, "state": text})
+
+_STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, "at": mapping})
+
+
+def check(stream: str, record: Any) -> Record:
+    """Return a record of `journal`, `telemetry` or `steps/<run>` as it is. RecordRefused when it is not one."""
+    if not isinstance(record, dict):
+        raise RecordRefused("it is not a JSON object")
+    _STAMP.check(record)
+    if stream == "journal":
+        _check_journal(record)
+    elif stream == "telemetry":
+        _check_telemetry(record)
+    else:
+        _check_step(record)
+    return record
+
+
+def _check_journal(record: Record) -> None:
+    shape = JOURNAL.get(str(record.get("type")))
+    if shape is None:
+        return
+    shape.check(record)
+    if record["type"] == "action" and record["event"] in _STEP_EVENTS:
+        _check("step", record.get("step"), index)
+    if record["type"] == "incident" and record["event"] == "opened":
+        _check("failure", record.get("failure"), name)
+
+
+def _check_telemetry(record: Record) -> None:
+    _TELEMETRY.check(record)
+    gpus, host = record.get("gpus") or {}, record.get("host") or {}
+    _GPUS.check(gpus)
+    for device in gpus.get("devices") or ():
+        _DEVICE.check(device)
+    _HOST.check(host)
+    for disk in host.get("disks") or ():
+        _DISK.check(disk)
+    for watched in record.get("runs") or ():
+        _WATCHED.check(watched)
+        for component in watched.get("components") or ():
+            _COMPONENT.check(component)
+
+
+def _check_step(record: Record) -> None:
+    _STEP.check(record)
+    for key, value in record.items():
+        # NaN and infinities are texts; see docs/architecture.md.
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not number(value):
+            raise RecordRefused(f"{key} is not a finite number: {_shown(value)}")
