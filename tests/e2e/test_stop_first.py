@@ -22,7 +22,7 @@ from tests.e2e.killing import at, kill_agent_at
 pytestmark = [pytest.mark.beside, pytest.mark.long]
 
 TRAINER = "prime-rl"
-#: The engine loads for two seconds, in which its worker is paused; what is called too long is a 250th of the real time.
+#: The engine loads for two seconds, in which its worker is paused; what detectors call too long is a 250th of the real time.
 SETTINGS: dict[str, Any] = {"engine_seconds": 2.0, "pace": 0.004}
 
 
@@ -62,8 +62,9 @@ def known_to(stage: Stage, directory: Path) -> Console:
 
 
 async def hang(stage: Stage) -> None:
-    """Pause the worker while the engine loads, so that it loads for ever."""
-    faults.pause((await faults.wait_for(stage.pod, "worker", timeout=120))[0])
+    """Pause the orchestrator, which would give up, and the engine's worker while it loads: nothing moves, and nothing ends by itself."""
+    for component in ("orchestrator", "worker"):
+        faults.pause((await faults.wait_for(stage.pod, component, timeout=120))[0])
 
 
 async def stop(console: Console, pod: str) -> Result:
