@@ -23,7 +23,7 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
     with ExitStack() as reporting:
         async for action in live.follow_action(key):
             if last is None and not quiet:
-                tell = functools.partial(_tell_incident, live.state.name, action, as_json=as_json)
+                tell = functools.partial(tell_incident, live.state.name, as_json=as_json, action=key, stoppable=action.kind != "stop")
                 reporting.enter_context(run_incidents.reported(live.state, action, tell))
             last = action
             if quiet:
@@ -46,15 +46,16 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
     return last
 
 
-def _tell_incident(pod: str, action: ActionView, incident: IncidentView, *, as_json: bool) -> None:
-    """Print one incident: an object of the stream with --json, else sentences on standard error."""
+def tell_incident(pod: str, incident: IncidentView, *, as_json: bool, action: str = "", stoppable: bool = True) -> None:
+    """Print one incident: an object of the stream with --json, else sentences on standard error. `action`: the key of the one that is
+    watched."""
     if as_json:
         emit(
             "incident", pod=pod, run=incident.run, id=incident.id, failure=incident.failure, title=incident.title,
-            severity=incident.severity, summary=incident.summary, playbook=incident.playbook, action=action.key,
+            severity=incident.severity, summary=incident.summary, playbook=incident.playbook, action=action,
         )  # fmt: skip
         return
-    for sentence in run_incidents.sentences(incident, pod, stoppable=action.kind != "stop"):
+    for sentence in run_incidents.sentences(incident, pod, stoppable=stoppable):
         complain(sentence)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from bs4_console.cli import sessions
+from bs4_console.cli.actions import tell_incident
 from bs4_console.cli.output import complain, emit
 from bs4_console.core import assets, controller_config, files
 from bs4_console.core import credentials as secrets
@@ -175,7 +177,10 @@ async def controller_of(options: argparse.Namespace, config: RunConfig) -> Async
         )  # fmt: skip
         pod = next((known for known in Inventory().list() if known.name == config.pod), None)
         first = Where(config.pod, (pod and pod.provider) or "", (pod and pod.instance) or "", price=pod.price if pod else None)
-        hands = RealHands(config, store, _Reach(), lambda only: _provisioner(config, only), _public_key(config), given, outside=outside.ask)
+        hands = RealHands(
+            config, store, _Reach(), lambda only: _provisioner(config, only), _public_key(config), given, outside=outside.ask,
+            tell=functools.partial(tell_incident, as_json=options.json),
+        )  # fmt: skip
         yield Controller(
             records, lease, hands, first, config.limits, "auto" if config.mode == "auto" else "ask",
             confirm=options.plan or "", moved=options.moved, dry=options.dry_run,

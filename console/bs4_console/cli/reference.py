@@ -45,7 +45,7 @@ SHAPES = {
     "`text`}], `playbook`}], roots first; `coverage` [what files cannot show]. `file` as given, `-`, or relative to the directory given; "
     "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole file or directory is the evidence.",
     "incident": "`pod`, `run`, `id`, `failure`, `title`, `severity`, `summary`, `playbook` (or null), `action` (the key of the one that is "
-    "watched). One object for each incident that opens on the run while an action on it is watched.",
+    "watched; empty in `recover`). One object for each incident that opens on the run while an action on it is watched.",
     "log": "`stream`, `cursor` (where the line begins), `text`, `whole` (false: its file ended without LF). One object a line.",
     "notice": "`pod`, `status`, `was` (what was told before), `text`, `incidents`, `t`. One object a transition; webhooks get the same.",
     "phases": "`run`, `phase` (the one it is in, or null), `due`, `why`, `resumable` (step), `live`, `phases` [{`name`, `config`, "

@@ -32,7 +32,7 @@ from bs4_console.core.provision_book import Book, Intent
 from bs4_console.core.provision_pod import greets, pod_of
 from bs4_console.core.provision_witness import ProviderWitness
 from bs4_console.core.session import PodSession
-from bs4_console.core.state import ActionView, PodState
+from bs4_console.core.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.providers.base import Machine, Offer, Want, ulid_of
 
 #: Seconds for which one look waits for something that goes on by itself on the pod.
@@ -85,6 +85,10 @@ class RealHands:
     clock: Callable[[], float] = time.monotonic
     outside: Callable[[PodState], Any] | None = None
     """core.outside.ask: W&B, with this machine's key."""
+    tell: Callable[[str, IncidentView], None] | None = None
+    """Receives, with the pod's name, each incident of the newest attempt that is open while a new step is waited for; each once."""
+    _told: set[tuple[str, str]] = field(default_factory=set)
+    """Pod and id of the incidents that `tell` has received."""
     _known: dict[str, PodState] = field(default_factory=dict)
     """What each pod said when it was reached last."""
 
@@ -155,6 +159,7 @@ class RealHands:
                 if run is None:
                     return Report()
                 if run.word != "finished":
+                    self._tell_incidents(live.state, run)
                     attempt = run.view.attempt
                     why = attempt.detail if attempt is not None and run.word in ("failed", "stopped") else ""
                     return Report(run.step, failed=why, orders=standing.of(live.state, self.run))
@@ -162,6 +167,15 @@ class RealHands:
                 return Report(run.step, max((one["step"] for one in sets if one["complete"]), default=None), True)
         except LinkError:
             return None
+
+    def _tell_incidents(self, state: PodState, run: RunState) -> None:
+        attempt = run.view.attempt
+        if self.tell is None or attempt is None:
+            return
+        for incident in state.ledger.open_incidents(self.run):
+            if incident.attempt == attempt.number and (state.name, incident.id) not in self._told:
+                self._told.add((state.name, incident.id))
+                self.tell(state.name, incident)
 
     async def saved(self) -> Saved | None:
         found = await asyncio.to_thread(restore_source.find, self.store, Place.parse(self.config.store), self.run)

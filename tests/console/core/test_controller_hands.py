@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from bs4_agent.ids import ulid
 from bs4_console import providers
 from bs4_console.core.controller_config import RunConfig
 from bs4_console.core.controller_hands import KeyedBook, RealHands
+from bs4_console.core.controller_state import Where
 from bs4_console.core.controller_terms import Absent, Doubt
 from bs4_console.core.errors import RefusedError, Unreachable
 from bs4_console.core.inventory import Inventory, Pod
@@ -28,6 +30,7 @@ from bs4_console.core.provision import Patience, Provisioner
 from bs4_console.demo.b2.server import B2Server
 from bs4_console.demo.cloud import Cloud, running
 from bs4_console.providers.base import label_of
+from tests.console.tui import fixtures
 
 KEY = "01K0000000000000000000000A"
 CONFIG = RunConfig("demo", "alpha", "b2://practice-bucket/saved", "prime-rl", "H100", 5.0, 100.0, 500.0, count=2, trust_first_key=True)
@@ -193,3 +196,26 @@ async def test_the_lease_over_the_stores_own_api(tmp_path):
         assert (await taken(lease("next"))).left_s() > 0
         with pytest.raises(LeaseHeld):
             await holder.guard()
+
+
+async def test_while_a_new_step_is_waited_for_each_incident_of_the_attempt_is_told_once(cloud: Cloud, tmp_path: Path) -> None:
+    pod = fixtures.connected("alpha", "root@192.0.2.41:22")
+    fixtures.start_run(pod, "demo", "prime-rl", 400, 100)
+    fixtures.start_run(pod, "demo", "prime-rl", 400, 60, attempt=2)
+    for attempt, incident in ((1, "of-before"), (2, "of-now")):
+        known = {"failure": "f", "title": "T", "run": "demo", "attempt": attempt, "severity": "critical"}
+        fixtures.journal(pod, "incident", 50, event="opened", incident=incident, **known)
+
+    class Near:
+        @contextlib.asynccontextmanager
+        async def linked(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+            yield SimpleNamespace(state=pod)
+
+    told: list[tuple[str, str]] = []
+    reach: Any = Near()
+    inventory = Inventory(tmp_path / "pods.toml")
+    inventory.add(Pod("alpha", "192.0.2.41"))
+    does = replace(hands(cloud, tmp_path), reach=reach, inventory=inventory, tell=lambda name, incident: told.append((name, incident.id)))
+    for _ in range(2):
+        assert await does.report(Where("alpha")) is not None
+    assert told == [("alpha", "of-now")]
