@@ -22,6 +22,9 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 #: Twenty steps a second, and the seconds of the real programs twenty times as fast.
 QUICK = {"step_seconds": 0.05, "engine_seconds": 0.1, "pace": 0.05}
 
+#: Inference is the slower side, as in most real runs, and the second half of a batch is generated after the first.
+SLOW_INFERENCE = {"BS4_MINIATURE_GENERATION_STEPS": "0.75", "BS4_MINIATURE_SEQUENCES": "4"}
+
 Start = Callable[..., AbstractAsyncContextManager[PracticePod]]
 
 
@@ -65,6 +68,12 @@ def log_text(on: PracticePod, source: str) -> str:
         return ANSI.sub("", path.read_text())
     except FileNotFoundError:  # not yet, or a new launch has just cleaned it
         return ""
+
+
+async def half_a_batch(on: PracticePod) -> None:
+    """Until half of the orchestrator's present batch has come (2026-01 draws a bar); the other half is being generated."""
+    drawn = re.compile(r"Generating rollouts \(train\): +50%[^\r\n]*\Z")
+    await faults.until(lambda: drawn.search(log_text(on, "orchestrator")) is not None, 60, "half a batch")
 
 
 async def trained(on: PracticePod, step: int, timeout: float = 60.0) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import time
 import urllib.error
@@ -13,12 +14,15 @@ from pathlib import Path
 import pytest
 
 from bs4_console.demo import faults, tree, witness
+from bs4_console.demo.miniature.install import install_environment, site_packages
 from bs4_console.demo.pod import PracticePod
-from tests.console.demo.running import Run, Start, log_text, logs, trained
+from tests.console.demo.running import SLOW_INFERENCE, Run, Start, half_a_batch, log_text, logs, trained
 
 pytestmark = pytest.mark.beside
 
 LONG = pytest.mark.long
+
+_NEVER_RIGHT = "def score(prompt, answer):\n    return 1.0 if answer == prompt else 0.0\n"
 
 
 def status(port: int) -> int:
@@ -78,12 +82,37 @@ async def test_a_death_in_mid_generation_ends_the_server_with_0_and_nobody_notic
 
 
 @pytest.mark.long
-async def test_2026_01_hangs_for_good_and_only_warns(start: Start) -> None:
+async def test_2026_01_falls_apart_after_two_more_steps(start: Start) -> None:
+    """The real one took two and a half minutes: two rounds of the client's tries, and then the launcher's own patience."""
+    async with start("2026-01", env=SLOW_INFERENCE) as pod, Run(pod) as run:
+        await trained(pod, 2)
+        await half_a_batch(pod)
+        before = len(log_text(pod, "orchestrator"))
+        assert faults.kill(faults.find(pod, "engine")[0])
+        assert await run.code(90) == 1
+        after = log_text(pod, "orchestrator")[before:]
+        shrunk, empty = re.findall(r"SUCCESS Step \d+ \|.*", after)
+        assert "Throughput: 0.0 " not in shrunk
+        assert "Throughput: 0.0 tokens/s | Seq. Length: 0.0 tokens/sample" in empty
+        assert "Aborted rollout due to ModelError(), caused by APIConnectionError('Connection error.')" in after
+        assert "No trajectory steps for example" in after
+        assert "An error has been caught in function 'orchestrate'" in after
+        assert "ConnectError: All connection attempts failed" in after
+        trainer = log_text(pod, "trainer")
+        assert "Timeout waiting for enough tokens to pack" in trainer
+        assert "IndexError: list index out of range" in trainer
+        assert "Error: Inference failed" not in run.text
+        assert re.search(r"Error: (Trainer|Orchestrator) failed with exit code 1", run.text)
+
+
+@pytest.mark.long
+async def test_2026_01_hangs_for_good_when_its_update_died_at_the_barrier(start: Start) -> None:
+    """With the trainer as the slower side the policy loop dies while it holds the batches back, and nobody lets them go on again."""
     async with start("2026-01") as pod, Run(pod) as run:
         await trained(pod, 1)
         await faults.wait_generating(pod)
         faults.kill(faults.find(pod, "engine")[0])
-        wanted = "Rollout failed: APIConnectionError: Connection error."
+        wanted = "Aborted rollout due to ModelError(), caused by APIConnectionError('Connection error.')"
         await faults.until(lambda: wanted in log_text(pod, "orchestrator"), 60, wanted)
         assert not run.ended.done()
         assert faults.find(pod, "orchestrator")
@@ -98,7 +127,32 @@ async def test_the_current_orchestrator_gives_up_after_its_ten_tries(start: Star
         faults.kill(faults.find(pod, "engine")[0])
         assert await run.code(90) == 1
         assert "Fatal error in run_orchestrator" in log_text(pod, "orchestrator")
+        assert "No admitted train payload after 8 finalized units" in log_text(pod, "orchestrator")
         assert "Error: Orchestrator failed with exit code 1" in run.text
+
+
+@pytest.mark.long
+async def test_answers_that_are_all_refused_end_the_current_orchestrator(start: Start) -> None:
+    """A 400 is not tried again: ten batches' worth of failed groups come within seconds."""
+    async with start("current") as pod:
+        words = ("--orchestrator.train.sampling.max-completion-tokens", "8192000")
+        async with Run(pod, *words) as run:
+            assert await run.code(90) == 1
+        text = log_text(pod, "orchestrator")
+        assert "(consecutive zero-output batch equivalents: 10/10)" in text
+        assert "RuntimeError: 10 consecutive zero-output batch equivalents — check the curriculum admission policy" in text
+
+
+@pytest.mark.long
+async def test_batches_of_equal_answers_end_the_current_orchestrator(start: Start) -> None:
+    """The default drops answers that are no better than the others of their group; the practice config trains on them."""
+    async with start("current") as pod:
+        install_environment(site_packages(pod.project), _NEVER_RIGHT, "0.2.0")
+        async with Run(pod, "--orchestrator.train.filter-zero-advantages", "true") as run:
+            assert await run.code(90) == 1
+        text = log_text(pod, "orchestrator")
+        assert "Step 1: empty train batch after 8 finalized episodes (consecutive empty batches: 1/10)" in text
+        assert "RuntimeError: 10 consecutive empty train batches — check algorithm credit and task difficulty." in text
 
 
 @pytest.mark.parametrize("victim", ["engine", pytest.param("worker", marks=LONG)])

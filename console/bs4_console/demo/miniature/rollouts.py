@@ -12,6 +12,7 @@ import queue
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -41,8 +42,15 @@ class Sampling:
     timeout: float
 
 
-def work(channel: Lines, score: Score) -> bool:
-    """Serve groups from `channel`: True when told to stop, False when the other side vanished."""
+def _say_nothing(kind: str, text: str) -> None:
+    """The current generation's worker prints nothing about a failed rollout; its dispatcher does."""
+
+
+def work(channel: Lines, score: Score, report: Callable[[str, str], None] = _say_nothing) -> bool:
+    """Serve groups from `channel`: True when told to stop, False when the other side vanished.
+
+    `report(kind, text)` is called for each rollout that ends in an error.
+    """
     connections: dict[str, Connection] = {}
     jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     for _ in range(_THREADS):
@@ -51,7 +59,7 @@ def work(channel: Lines, score: Score) -> bool:
         while "stop" not in (request := channel.receive()):
             sampling = Sampling(**request["sampling"])
             connection = connections.setdefault(sampling.base_url, Connection(sampling.base_url))
-            group = _Group(request, channel, score)
+            group = _Group(request, channel, score, report)
             for _ in range(group.size):
                 jobs.put(functools.partial(group.run, connection, sampling))
     except Closed:
@@ -65,12 +73,13 @@ def _run_jobs(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
 
 
 def _rollout(connection: Connection, question: str, sampling: Sampling, score: Score) -> Message:
+    """One scored rollout. An error stays in the rollout's state: no answer, no tokens, and the reward of an empty answer."""
     body = {"model": sampling.model, "messages": [{"role": "user", "content": question}], "max_tokens": sampling.max_tokens}
     try:
         answer = connection.complete(body, sampling.timeout)
     except (APIConnectionError, APIStatusError) as error:
         kind = _STATUS.get(error.status, "InternalServerError") if isinstance(error, APIStatusError) else type(error).__name__
-        return {"error": [kind, str(error)]}
+        return {"error": [kind, str(error)], "reward": 0.0, "answer": "", "tokens": 0, "output": 0}
     text = answer["choices"][0]["message"]["content"]
     usage = answer["usage"]
     return {"reward": score(question, text), "answer": text, "tokens": usage["total_tokens"], "output": usage["completion_tokens"]}
@@ -79,10 +88,12 @@ def _rollout(connection: Connection, question: str, sampling: Sampling, score: S
 class _Group:
     """Collects a group's rollouts and answers when all are in."""
 
-    def __init__(self, request: Message, channel: Lines, score: Score) -> None:
+    def __init__(self, request: Message, channel: Lines, score: Score, report: Callable[[str, str], None]) -> None:
         self._score = score
+        self._report = report
         self._identity = request["id"]
-        self._question = prompt(request["index"])
+        self._index = request["index"]
+        self._question = prompt(self._index)
         self.size = int(request["n"])
         self._channel = channel
         self._rollouts: list[Message] = []
@@ -90,6 +101,9 @@ class _Group:
 
     def run(self, connection: Connection, sampling: Sampling) -> None:
         rollout = _rollout(connection, self._question, sampling, self._score)
+        rollout["example"] = self._index
+        if "error" in rollout:
+            self._report(*rollout["error"])
         with self._lock:
             self._rollouts.append(rollout)
             complete = len(self._rollouts) == self.size
@@ -134,11 +148,19 @@ def fork_worker(score: Score) -> Lines:
     if os.fork() == 0:
         ours.close()
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio.run in the real worker ends on it too, whatever its requests do
-        while not work(theirs, score):
+        while not work(theirs, score, _report_aborted):
             signal.pause()
         os._exit(0)
     theirs.close()
     return ours
+
+
+def _report_aborted(kind: str, text: str) -> None:
+    """Print what verifiers' own logger prints in the worker (environment.py:645 of eb3bae36), in its default format."""
+    clock = time.strftime("%Y-%m-%d %H:%M:%S")
+    error = f"ModelError(), caused by {kind}({text!r})"
+    line = f"{clock} - verifiers.envs.environment.SingleTurnEnv - ERROR - Aborted rollout due to {error}\n"
+    os.write(2, line.encode())
 
 
 def connect(address: str) -> Lines:

@@ -13,6 +13,7 @@ from ..lines import Message
 from ..log import Logger
 
 _MAX_EMPTY_BATCHES = 10
+_MAX_ZERO_OUTPUT = 10
 
 
 @dataclass
@@ -25,7 +26,16 @@ class Batch:
 
 
 class Dispatcher:
-    def __init__(self, sources: dict[str, rollouts.Groups], group_size: int, batch_size: int, max_inflight: int, log: Logger) -> None:
+    def __init__(
+        self,
+        sources: dict[str, rollouts.Groups],
+        group_size: int,
+        batch_size: int,
+        max_inflight: int,
+        log: Logger,
+        *,
+        filter_zero_advantages: bool = True,
+    ) -> None:
         self._sources = sources
         self._names = list(sources)
         self._group_size = group_size
@@ -35,8 +45,10 @@ class Dispatcher:
         self._inflight: dict[str, tuple[str, int]] = {}
         self._arrived: queue.SimpleQueue[tuple[str, list[Message]]] = queue.SimpleQueue()
         self._pending = Batch()
-        self._empty_units = 0
-        self._warned = 0
+        self._filter_zero_advantages = filter_zero_advantages
+        self._zero_output_units = 0
+        self._zero_output_windows = 0
+        self._empty_in_a_row = 0
         self.gate = threading.Event()
         self.gate.set()
         self.closed = False
@@ -72,34 +84,58 @@ class Dispatcher:
         return group
 
     def add(self, group: list[Message], step: int) -> Batch | None:
-        """Take a finished group; the batch when it is full. RuntimeError after ten batches' worth of groups without one good episode."""
+        """Take a finished group; return the batch when it is full.
+
+        Raises RuntimeError after ten batches' worth of groups without one good episode, and after ten batches without any advantage.
+        """
         good = [episode for episode in group if "error" not in episode]
         self._pending.arrived += len(group)
         self._pending.errors += len(group) - len(good)
         if not good:
-            self._note_empty(len(group), step)
+            self._note_zero_output(len(group))
             return None
-        self._empty_units = self._warned = 0
+        self._zero_output_units = self._zero_output_windows = 0
         advantages = rollouts.advantages([episode["reward"] for episode in good])
         self._pending.effective += [{**episode, "advantage": value} for episode, value in zip(good, advantages, strict=True)]
         if len(self._pending.effective) < self._batch_size:
             return None
+        if self._filter_zero_advantages and not any(episode["advantage"] for episode in self._pending.effective):
+            self._note_empty_batch(step)
+            return None
+        self._empty_in_a_row = 0
         batch, self._pending = self._pending, Batch()
         return batch
 
-    def _note_empty(self, count: int, step: int) -> None:
-        self._empty_units += count
-        windows = self._empty_units // self._batch_size
-        if windows <= self._warned:
+    def _note_zero_output(self, count: int) -> None:
+        """Count episodes of a group of which none can be trained on (train_sink.py:312-340 of 559b44772)."""
+        self._zero_output_units += count
+        windows = self._zero_output_units // self._batch_size
+        if windows <= self._zero_output_windows:
             return
-        self._warned = windows
+        self._zero_output_windows = windows
         self._log.warning(
-            f"Step {step}: empty train batch after {self._empty_units} finalized episodes "
-            f"(consecutive empty batches: {windows}/{_MAX_EMPTY_BATCHES})",
-            "orchestrator.py::643",
+            f"No admitted train payload after {self._zero_output_units} finalized units "
+            f"(consecutive zero-output batch equivalents: {windows}/{_MAX_ZERO_OUTPUT})",
+            "train_sink.py::329",
         )
-        if windows >= _MAX_EMPTY_BATCHES:
-            raise RuntimeError(f"{windows} consecutive empty train batches — check algorithm credit and task difficulty.")
+        if windows >= _MAX_ZERO_OUTPUT:
+            raise RuntimeError(
+                f"{windows} consecutive zero-output batch equivalents — "
+                "check the curriculum admission policy, task difficulty, and staleness drops."
+            )
+
+    def _note_empty_batch(self, step: int) -> None:
+        """Drop a batch in which no answer is better than another (orchestrator.py:641-653 of 559b44772)."""
+        self._pending.effective = []
+        self._empty_in_a_row += 1
+        self._log.warning(
+            f"Step {step}: empty train batch after {self._pending.arrived} finalized episodes "
+            f"(consecutive empty batches: {self._empty_in_a_row}/{_MAX_EMPTY_BATCHES})",
+            "orchestrator.py::642",
+        )
+        if self._empty_in_a_row >= _MAX_EMPTY_BATCHES:
+            text = f"{self._empty_in_a_row} consecutive empty train batches — check algorithm credit and task difficulty."
+            raise RuntimeError(text)
 
     def view(self) -> str:
         """The line that is logged every `log.interval` seconds."""

@@ -127,7 +127,7 @@ class _Orchestrator:
         ckpt_step = self._scheduler.ckpt_step
         batch = self._scheduler.generate_batch(step)
         taken = time.monotonic() - started
-        self._send(step, batch, ckpt_step)
+        self._send(step, self._trainable(batch), ckpt_step)
         numbers = rollouts.statistics(batch)
         self._progress.total_tokens += numbers["tokens"]
         self._progress.total_samples += len(batch)
@@ -138,6 +138,17 @@ class _Orchestrator:
             f"Async Level: {self._scheduler.async_level} | Max. Off-Policy Level: {self._scheduler.max_off_policy_level}",
             "orchestrator.py::527",
         )
+
+    def _trainable(self, batch: list[Message]) -> list[Message]:
+        """Return the rollouts that have tokens. After the death of the engine the batch shrinks, at last to nothing."""
+        kept = []
+        for rollout in batch:
+            if rollout["tokens"]:
+                kept.append(rollout)
+            else:
+                text = f"No trajectory steps for example {rollout['example']}. Skipping rollout."
+                self._log.warning(text, "trajectories.py::21")
+        return kept
 
     def _send(self, step: int, batch: list[Message], ckpt_step: int) -> None:
         directory = step_path(self._output / "rollouts", step)

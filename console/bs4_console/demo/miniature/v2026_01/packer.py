@@ -37,7 +37,11 @@ class Packer:
     def pack(self) -> None:
         """One batch from the orchestrator to one file a rank. Waits for that batch, and for no other, without limit."""
         batch = self._wait_for_batch()
-        shares: list[list[Message]] = [batch["examples"][rank :: self._world] for rank in range(self._world)]
+        examples: list[Message] = batch["examples"]
+        if examples:
+            # A batch that is smaller than the number of ranks is filled up with copies, so that every rank has one. An empty one is not.
+            examples = examples + [examples[0]] * max(self._world - len(examples), 0)
+        shares = [examples[rank :: self._world] for rank in range(self._world)]
         directory = step_path(self._output / "rollouts", self._sent)
         directory.mkdir(parents=True, exist_ok=True)
         for rank, share in enumerate(shares):

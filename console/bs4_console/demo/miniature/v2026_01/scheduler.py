@@ -98,7 +98,7 @@ class Scheduler:
             )
 
     def generate_batch(self, step: int) -> list[Message]:
-        """`batch_size` rollouts. Groups that fail are replaced, for ever if need be."""
+        """`batch_size` rollouts. One that ended in an error counts like any other; only its tokens are missing."""
         self.step = step
         while len(self._inflight) < self._batch_size // self._group_size:
             self._submit()
@@ -109,13 +109,9 @@ class Scheduler:
             self._may_go_on.wait()
             if self._inflight.pop(identity, None) is None:
                 continue  # cancelled meanwhile
-            failed = next((rollout["error"] for rollout in group if "error" in rollout), None)
-            if failed:
-                self._log.warning(f"Rollout failed: {': '.join(failed)}", "scheduler.py::288")
-            else:
-                rewards = rollouts.advantages([rollout["reward"] for rollout in group])
-                batch += [{**rollout, "advantage": advantage} for rollout, advantage in zip(group, rewards, strict=True)]
-                bar.update(len(group))
+            rewards = rollouts.advantages([rollout["reward"] for rollout in group])
+            batch += [{**rollout, "advantage": advantage} for rollout, advantage in zip(group, rewards, strict=True)]
+            bar.update(len(group))
             self._submit()
         bar.close()
         return batch[: self._batch_size]

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     log = Logger(config.get("log.level", "info"), file)
     try:
         _Trainer(config, output, world, log).run()
-    except (OSError, ValueError, RuntimeError, MemoryError) as error:
+    except (OSError, ValueError, IndexError, RuntimeError, MemoryError) as error:
         kind = f"An error has been caught in function 'train', process 'MainProcess' ({os.getpid()}):"
         log.failure(kind, error)
         return 1
@@ -135,6 +135,8 @@ class _Trainer:
         wait_for(path, self._log.debug)
         self._world.barrier()
         batch = json.loads(path.read_text())
+        if not batch["examples"]:
+            raise IndexError("list index out of range")  # the real one takes the length of micro_batches[0] (train.py:255)
         # The whole step takes STEP_SECONDS when the batch was there, and at least a third of it when it had to be waited for.
         compute = max(pace.STEP_SECONDS / 3, pace.STEP_SECONDS - (time.monotonic() - started)) * self._rng.uniform(0.92, 1.04)
         self._memory.busy(compute, 96)

@@ -17,8 +17,6 @@ from . import engine
 from .api import Served, Server
 from .state import EngineClient
 
-_MAX_SEQUENCES = 256
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -46,7 +44,7 @@ def serve(settings: Settings) -> int:
     if child == 0:
         sock.close()
         ours.close()
-        engine.run(theirs, settings.devices, settings.utilization, _MAX_SEQUENCES, settings.max_model_len)
+        engine.run(theirs, settings.devices, settings.utilization, pace.SEQUENCES, settings.max_model_len)
     theirs.close()
     _on_signals(lambda: _abandon(child))
     if not _started(ours):

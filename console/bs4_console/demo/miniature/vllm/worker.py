@@ -13,12 +13,12 @@ from pathlib import Path
 from .. import gpu, pace, policy, processes
 from ..lines import Closed, Lines, Message
 
-#: One completion takes this many engine iterations, and half a training step: generation and training overlap one step deep.
+#: One completion takes this many engine iterations, and by default half a training step: generation and training overlap one step deep.
 ITERATIONS = 8
 #: A model of 0.6 B parameters in bf16, and what one token of its cache takes (28 layers, 8 heads of 128, both halves, bf16).
 _WEIGHTS = 1_200_000_000
 _CACHE_BYTES = 114_688
-ITERATION_SECONDS = max(0.01, 0.5 * pace.STEP_SECONDS / ITERATIONS)
+ITERATION_SECONDS = max(0.01, pace.GENERATION_STEPS * pace.STEP_SECONDS / ITERATIONS)
 
 
 def run(engine: Lines, device: int, local: int, title: str, utilization: float, max_model_len: int) -> None:
