@@ -65,5 +65,26 @@ def healthy(trainer: str = "prime-rl-2026-01", **changes: Any) -> RunFacts:
     return dataclasses.replace(base, **changes)
 
 
+def trained(run: RunFacts, first: int, last: int, *, throughput: float = 13342.0, rollouts: float = 3116.4, taken: int = 99) -> RunFacts:
+    """`run` after the trainer's steps `first` to `last`, each of a batch that was shipped before, the orchestrator being one step ahead.
+
+    `throughput`: tokens/s of the trainer, which prints 0 for the first step of a process. `rollouts`: of the orchestrator (2026-01).
+    `taken`: the newest policy that the inference server has taken at most.
+    """
+    old = run.spec.trainer == "prime-rl-2026-01"
+    history: list[dict[str, Any]] = []
+    events: list[LogEvent] = []
+    for step in range(first, last + 1):
+        history.append({"side": "trainer", "step": step, "m": NOW, "throughput": 0.0 if step == first else throughput})
+    for step in range(first, last + 2):
+        history.append({"side": "orchestrator", "step": step, "m": NOW, **({"throughput": rollouts} if old else {})})
+        values = {"async_level": step - min(taken, step - 1)} if old else {"off_policy": 1}
+        events.append(LogEvent(Event("step", "orchestrator", values, step), NOW, f"Step {step}", "orchestrator"))
+        if not old and step - 2 <= taken:
+            events.append(LogEvent(Event("policy-update", "orchestrator", {"policy": step - 1}), NOW, "Updating policy", "orchestrator"))
+    sides = {"trainer_side": Side(last, NOW, last + 1 - first), "orchestrator_side": Side(last + 1, NOW, last + 2 - first)}
+    return dataclasses.replace(run, history=history, events=[*run.events, *events], **sides)
+
+
 def facts(*runs: RunFacts, now: float = NOW, **changes: Any) -> Facts:
     return dataclasses.replace(Facts(now, WALL, runs), **changes)

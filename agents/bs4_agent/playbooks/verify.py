@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.playbooks.steps.wait_until import used_percent
+from bs4_agent.playbooks.trained import trained_steps
 from bs4_agent.playbooks.world import World
 
 #: Sleeps for so many seconds; raises Cancelled when the verification is to end.
@@ -24,7 +25,7 @@ class Verdict:
 def steps_advance(
     world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
 ) -> Verdict:
-    """`count` new steps of the trainer in an attempt after `attempt`, within `within` seconds.
+    """`count` new steps with tokens trained in an attempt after `attempt`, within `within` seconds.
 
     The first step after a restart can be an echo of what was in the pipe; from the second on both sides work.
     """
@@ -34,9 +35,8 @@ def steps_advance(
     while time.monotonic() < deadline:
         facts = world.run_facts(run)
         if facts.attempt > attempt:
-            done = facts.trainer_side.steps
-            # Where one log tells of both sides (verl), a step is a step of both.
-            if done >= count and (facts.orchestrator_side.steps >= 1 or facts.layout.own_log == "trainer"):
+            done = len(trained_steps(facts))
+            if facts.good_end or done >= count:
                 return Verdict(
                     True, f"{done} steps since the restart, now at step {facts.trainer_side.last_step}", facts.trainer_side.last_step
                 )
@@ -52,18 +52,20 @@ def steps_advance(
 def steps_continue(
     world: World, run: str, attempt: int, parameters: Mapping[str, Any], say: Callable[[str], None], pause: Pause = time.sleep
 ) -> Verdict:
-    """`count` more steps than there were when the verification began, within `within` seconds, in whichever attempt runs: for a fix that
-    starts nothing. A run that has ended meanwhile by its own good end needs no further step."""
+    """`count` more steps with tokens trained than there were when the verification began, within `within` seconds, in whichever attempt
+    runs: for a fix that starts nothing. A run that has ended meanwhile by its own good end needs no further step."""
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
-    first: tuple[int, int] | None = None
+    first: tuple[int, int | None] | None = None
     while time.monotonic() < deadline:
         facts = world.run_facts(run)
-        now = (facts.attempt, facts.trainer_side.steps)
-        first = first if first is not None and first[0] == now[0] else now
-        if facts.good_end or now[1] >= first[1] + count:
+        if first is None or first[0] != facts.attempt:
+            first = (facts.attempt, facts.trainer_side.last_step)
+        begun = first[1]
+        new = [step for step in trained_steps(facts) if begun is None or step > begun]
+        if facts.good_end or len(new) >= count:
             return Verdict(
-                True, f"{now[1] - first[1]} steps since the fix, now at step {facts.trainer_side.last_step}", facts.trainer_side.last_step
+                True, f"{len(new)} steps since the fix, now at step {facts.trainer_side.last_step}", facts.trainer_side.last_step
             )
         if facts.state in ("ended", "lost"):
             return Verdict(False, f"attempt {facts.attempt} ended before its next step; look at its logs", None)

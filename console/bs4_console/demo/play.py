@@ -110,11 +110,11 @@ def _replaced_by_itself(stage: Stage, run: str) -> tuple[str, ...]:
 
 
 async def _second_new_step(stage: Stage, scenario: Scenario, confirmed: float, confirmed_t: float) -> float | None:
-    """Seconds from the confirmation to the second step that was finished after it, by the witness; None when it does not come."""
+    """Seconds from the confirmation to the second step with tokens trained after it, by the witness; None when it does not come."""
     deadline = confirmed + RECOVER_S
     while time.monotonic() < deadline:
         # 2026-01's log lines have whole seconds only: a step in the second of the confirmation is not counted as new.
-        new = [t for t, _ in stage.steps(scenario.output(stage)) if t > confirmed_t + 1]
+        new = [t for t, _ in stage.trained_steps(scenario.output(stage)) if t > confirmed_t + 1]
         if len(new) >= 2:
             return time.monotonic() - confirmed
         await asyncio.sleep(0.2)
@@ -125,12 +125,13 @@ async def _left_broken(stage: Stage, scenario: Scenario, say: Say) -> dict[str, 
     output = scenario.output(stage)
     before = stage.steps(output)
     say(f"not fixed; watching for {BROKEN_S:.0f} s whether it mends itself")
+    begun = len(stage.trained_steps(output))
     deadline = time.monotonic() + BROKEN_S
-    while time.monotonic() < deadline and len(stage.steps(output)) < len(before) + 2:
+    while time.monotonic() < deadline and len(stage.trained_steps(output)) < begun + 2:
         await asyncio.sleep(0.5)
     after = stage.steps(output)
     return {
-        "recovered": len(after) >= len(before) + 2,
+        "recovered": len(stage.trained_steps(output)) >= begun + 2,
         "recovered_s": None,
         "steps_before": before[-1][1] if before else -1,
         "steps_after": after[-1][1] if after else -1,

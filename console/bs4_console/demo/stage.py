@@ -53,6 +53,10 @@ class Stage:
         """(wall time, step) of every finished trainer step, as the witness reads it from the trainer's own files."""
         return witness.steps(output_dir or self.pod.run_dir, self.pod.generation)
 
+    def trained_steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
+        """Those of `steps` that trained on tokens and whose weights inference took: what a dying run prints does not count."""
+        return witness.trained_steps(output_dir or self.pod.run_dir, self.pod.generation)
+
     def places(self) -> list[Path]:
         """Where the run's files are: its project, its trash and archive beside the output directory included."""
         return [self.pod.project]

@@ -15,11 +15,18 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _VERL_METRICS = re.compile(r"metrics\.\d+\.jsonl")
 _STEP_LINE = re.compile(rb"(?m)^(?:\[default0\]:)?(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Loss: [^\n]*\| Peak Mem")
+_BATCH_LINE = re.compile(
+    rb"(?m)^(\d\d):(\d\d):(\d\d) SUCCESS Step (\d+) \| Time: [^\n]*\| Throughput: ([\d.]+) tokens/s \| Seq[^\n]*\| Async Level: (\d+)"
+)
+_THROUGHPUT = re.compile(rb"\| Throughput: ([\d.]+) tokens/s")
 _CHUNK = 1 << 20
+#: Log lines of 2026-01 have whole seconds, and two programs write theirs in their own time.
+_SLACK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
     back from the file's last change by how long each step says that it took. What was moved to `.bs4` beside `output_dir` counts too,
     only this `run`'s part of it when that is given. `output_dir` may be the run's own directory in the current generation.
     """
-    places = [output_dir, *(above / ".bs4" / run for above in (output_dir.parent, output_dir.parent.parent))]
+    places = _places(output_dir, run)
     if generation == "2026-01":
         logs = _named(places, "stdout.log", "trainer.stdout", "rank_0.log")
         found = {(float(int(at)), step) for path in logs for at, step in _log_steps(path)}
@@ -80,10 +87,75 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
     return sorted(found)
 
 
+def trained_steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
+    """The finished steps that were worth something, as (wall seconds, step), oldest first. Arguments are those of `steps`.
+
+    A step counts when it has a throughput (the first of each process has none to tell), when its batch had tokens, and when inference has
+    taken the weights that it made. A run that is falling apart prints steps of batches that shrink to nothing, with weights for nobody.
+    """
+    finished = steps(output_dir, generation, run)
+    if generation == "verl":
+        return finished
+    places = _places(output_dir, run)
+    old = generation == "2026-01"
+    idle = _idle_steps(places) if old else set()
+    batches = list(_old_batches(places) if old else _batches(places))
+    return [(t, step) for t, step in finished if (t, step) not in idle and _was_used(t, step, batches, generation)]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch that the orchestrator shipped at wall second `t`. `policy`: the newest one that inference has for certain."""
+
+    t: float
+    step: int
+    tokens: float
+    policy: int
+
+
+def _was_used(t: float, step: int, batches: list[_Batch], generation: str) -> bool:
+    own = [batch for batch in batches if batch.step == step and batch.t <= t + _SLACK_S]
+    if not own or max(own, key=lambda batch: batch.t).tokens == 0:
+        return False
+    policy = step + 1 if generation == "2026-01" else step
+    return any(batch.policy >= policy and batch.t >= t - _SLACK_S for batch in batches)
+
+
+def _idle_steps(places: Iterable[Path]) -> set[tuple[float, int]]:
+    """Return the steps of 2026-01 without a throughput, but for the first of each process, which has nothing to measure it from."""
+    idle: set[tuple[float, int]] = set()
+    for path in _named(places, "stdout.log", "trainer.stdout", "rank_0.log"):
+        own = sorted(_lines(path, _STEP_LINE))
+        for at, step, line in own[1:]:
+            match = _THROUGHPUT.search(line)
+            if match is not None and float(match[1]) == 0:
+                idle.add((float(int(at)), step))
+    return idle
+
+
+def _old_batches(places: Iterable[Path]) -> Iterator[_Batch]:
+    for path in _named(places, "orchestrator.stdout"):
+        for t, step, line in _lines(path, _BATCH_LINE):
+            if (match := _BATCH_LINE.match(line)) is not None:
+                yield _Batch(t, step, float(match[5]), step - int(match[6]))
+
+
+def _batches(places: Iterable[Path]) -> Iterator[_Batch]:
+    for path in _named(places, "metrics.jsonl"):
+        for row in _rows(path):
+            if "off_policy/max" in row:
+                step = int(row["step"])
+                yield _Batch(float(row["time"]), step, float(row["progress/tokens"]), step - 1 - int(row["off_policy/max"]))
+
+
 def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
     """The step that was finished last, None before the first."""
     finished = steps(output_dir, generation, run)
     return finished[-1][1] if finished else None
+
+
+def _places(output_dir: Path, run: str) -> list[Path]:
+    return [output_dir, *(above / ".bs4" / run for above in (output_dir.parent, output_dir.parent.parent))]
 
 
 def _named(places: Iterable[Path], *names: str) -> Iterator[Path]:
@@ -101,6 +173,11 @@ def _named(places: Iterable[Path], *names: str) -> Iterator[Path]:
 
 
 def _log_steps(path: Path) -> Iterator[tuple[float, int]]:
+    yield from ((t, step) for t, step, _ in _lines(path, _STEP_LINE))
+
+
+def _lines(path: Path, pattern: re.Pattern[bytes]) -> Iterator[tuple[float, int, bytes]]:
+    """(wall second, step, line) of the lines that match, the last one first."""
     try:
         text, changed = _COLOUR.sub(b"", path.read_bytes()), path.stat().st_mtime
     except FileNotFoundError:
@@ -108,27 +185,30 @@ def _log_steps(path: Path) -> Iterator[tuple[float, int]]:
     day = time.localtime(changed)
     midnight = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
     later = changed - midnight + 1
-    for match in reversed(list(_STEP_LINE.finditer(text))):
-        hours, minutes, seconds, step = (int(group) for group in match.groups())
+    for match in reversed(list(pattern.finditer(text))):
+        hours, minutes, seconds, step = (int(group) for group in match.groups()[:4])
         clock = hours * 3600 + minutes * 60 + seconds
         if clock > later:  # going back in the file, the clock went up: that was the day before
             midnight -= 86400
         later = clock
-        yield midnight + clock, step
+        end = text.find(b"\n", match.end())
+        yield midnight + clock, step, text[match.start() : end if end >= 0 else len(text)]
 
 
 def _metric_steps(path: Path) -> Iterator[tuple[float, int]]:
+    yield from ((float(row["time"]), int(row["step"])) for row in _rows(path) if "perf/throughput" in row)
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return
     for line in lines:
         try:
-            row = json.loads(line)
+            yield json.loads(line)
         except ValueError:
             continue  # the line being written
-        if "perf/throughput" in row:
-            yield float(row["time"]), int(row["step"])
 
 
 def _verl_steps(path: Path) -> Iterator[tuple[float, int]]:

@@ -18,7 +18,7 @@ from bs4_agent.playbooks.runner import Runner
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
 from bs4_console.core.playbooks import compile_all
-from tests.agent.facts import healthy, layout
+from tests.agent.facts import healthy, layout, trained
 
 LIBRARY = Library(compile_all())
 KEY = "01J00000000000000000000000"
@@ -47,8 +47,8 @@ class World:
         base = healthy(layout=self.layout, attempt=self.attempt)
         members = [dataclasses.replace(m, alive=self.alive) for m in base.members]
         found = [Checkpoint(5, {}, (), True, 1, 0.0)] if (self.layout.trainer_checkpoints / "step_5").exists() else []
-        side = Side(7, 1.0, 2) if self.attempt > 1 else Side()
-        return dataclasses.replace(base, members=members, checkpoints=found, trainer_side=side, orchestrator_side=side)
+        known = dataclasses.replace(base, members=members, checkpoints=found, trainer_side=Side(), orchestrator_side=Side())
+        return trained(known, 6, 7) if self.attempt > 1 else known
 
     def gpu_facts(self):
         return GpuFacts()

@@ -25,7 +25,7 @@ from bs4_agent.runs.model import Member
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
 from bs4_console.core.playbooks import compile_all, lint
-from tests.agent.facts import healthy, identity, layout, member, spec
+from tests.agent.facts import healthy, identity, layout, member, spec, trained
 
 KEY = "01J00000000000000000000000"
 CONFIG = """# what we train
@@ -63,10 +63,11 @@ class World:
         self.shm.mkdir()
 
     def run_facts(self, run: str) -> RunFacts:
-        return dataclasses.replace(
+        known = dataclasses.replace(
             healthy(layout=self.layout, spec=self.spec, attempt=self.attempt),
-            state=self.state, trainer_side=Side(self.steps or None, 1.0, self.steps), checkpoints=self.checkpoints,
+            state=self.state, trainer_side=Side(), checkpoints=self.checkpoints,
         )  # fmt: skip
+        return trained(known, 1, self.steps) if self.steps else known
 
     def gpu_facts(self) -> GpuFacts:
         return GpuFacts()

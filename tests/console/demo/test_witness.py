@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -80,3 +81,47 @@ def test_steps_of_the_current_generation(tmp_path: Path) -> None:
     assert witness.steps(tmp_path / "outputs" / "run", "current", "run") == [(3.0, 7), (10.5, 1)]
     assert witness.steps(tmp_path / "outputs" / "run", "current", "other") == [(10.5, 1)]
     assert witness.last_step(tmp_path / "no" / "such" / "outputs", "current") is None
+
+
+BATCH = (
+    "{clock} SUCCESS Step {step} | Time: 4.50s | Reward: 0.3 | Throughput: {tokens} tokens/s | Seq. Length: 74.0 tokens/sample | "
+    "Async Level: {level} | Max. Off-Policy Level: 0\n"
+)
+AT = time.mktime((2026, 11, 20, 10, 0, 0, 0, 0, -1))
+
+
+def trainer_lines(*steps: tuple[int, int]) -> str:
+    """Lines of (step, throughput), one a second from 10:00:00 on."""
+    rest = "Loss: 0.0012 | LR: 3.00e-06 | Throughput: {} tokens/s | MFU: 0.0% | Peak Mem.: 41.2 GiB"
+    return "".join(LINE.format(clock=f"10:00:0{n}", step=step, rest=rest.format(tokens)) for n, (step, tokens) in enumerate(steps))
+
+
+def old_run(root: Path, trainer: str, orchestrator: str) -> Path:
+    for name, text in (("trainer.stdout", trainer), ("orchestrator.stdout", orchestrator)):
+        path = write(root / "outputs" / "logs" / name, text)
+        os.utime(path, (AT + 20, AT + 20))
+    return root / "outputs"
+
+
+def test_steps_of_2026_01_count_with_tokens_and_taken_weights_only(tmp_path: Path) -> None:
+    batches = [(5, "3116.4", 1, 0), (6, "3116.4", 1, 0), (7, "3116.4", 1, 1), (8, "54.1", 2, 3), (9, "0.0", 3, 9)]
+    orchestrator = "".join(BATCH.format(clock=f"10:00:0{at}", step=step, tokens=tokens, level=level) for step, tokens, level, at in batches)
+    # Step 5 is the first of its process; of 6 and of what was trained after the death of the engine nobody took the weights.
+    out = old_run(tmp_path, trainer_lines((5, 0), (6, 13342), (7, 13342), (8, 1078)), orchestrator)
+    assert [step for _, step in witness.steps(out, "2026-01")] == [5, 6, 7, 8]
+    assert witness.trained_steps(out, "2026-01") == [(AT, 5)]
+
+
+def test_steps_of_2026_01_without_throughput_or_batch_do_not_count(tmp_path: Path) -> None:
+    batches = [(5, "3116.4", 1, 0), (6, "0.0", 1, 0), (7, "3116.4", 1, 1), (9, "3116.4", 1, 3)]
+    orchestrator = "".join(BATCH.format(clock=f"10:00:0{at}", step=step, tokens=tokens, level=level) for step, tokens, level, at in batches)
+    out = old_run(tmp_path, trainer_lines((5, 0), (6, 13342), (7, 0), (8, 13342)), orchestrator)
+    assert [step for _, step in witness.trained_steps(out, "2026-01")] == [5]
+
+
+def test_steps_of_the_current_generation_count_with_taken_weights_only(tmp_path: Path) -> None:
+    rows = [{"step": step, "time": 10.0 + step, "perf/throughput": 1.0} for step in (1, 2, 3)]
+    rows += [{"step": step, "time": 9.5 + step, "progress/tokens": 600, "off_policy/max": 1.0} for step in (1, 2, 3, 4)]
+    write(tmp_path / "outputs" / "run" / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [step for _, step in witness.steps(tmp_path / "outputs", "current")] == [1, 2, 3]
+    assert [step for _, step in witness.trained_steps(tmp_path / "outputs", "current")] == [1, 2]

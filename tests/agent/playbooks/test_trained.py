@@ -1,0 +1,66 @@
+"""Recovered is a run that trains on tokens with weights that inference takes; a run that falls apart prints steps too."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bs4_agent.detect.facts import RunFacts, Side
+from bs4_agent.playbooks.trained import trained_steps
+from bs4_agent.playbooks.verify import VERIFIERS
+from tests.agent.facts import healthy, layout, trained
+
+TRAINERS = ("prime-rl-2026-01", "prime-rl")
+
+
+def attempt(trainer: str, **changes: Any) -> RunFacts:
+    return healthy(trainer, attempt=2, trainer_side=Side(), orchestrator_side=Side(), **changes)
+
+
+def verdict(run: RunFacts) -> bool:
+    world: Any = SimpleNamespace(run_facts=lambda name: run)
+    return VERIFIERS["steps_advance"](world, "demo", 1, {"count": 2, "within": 0.01}, lambda text: None).recovered
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_two_steps_with_tokens_and_weights_are_a_recovery(trainer: str) -> None:
+    run = trained(attempt(trainer), 6, 7)
+    assert trained_steps(run) == [6, 7]
+    assert verdict(run)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_one_is_none(trainer: str) -> None:
+    assert not verdict(trained(attempt(trainer), 6, 6))
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_weights_that_nobody_takes_are_no_recovery(trainer: str) -> None:
+    """The engine died before the first step of the new attempt was broadcast; what had been generated is trained to its end."""
+    run = trained(attempt(trainer), 6, 8, taken=5)
+    assert trained_steps(run) == []
+    assert not verdict(run)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_steps_without_throughput_are_no_recovery(trainer: str) -> None:
+    run = trained(attempt(trainer), 6, 8, throughput=0.0)
+    assert not verdict(run)
+
+
+def test_steps_of_empty_batches_are_no_recovery() -> None:
+    run = trained(attempt("prime-rl-2026-01"), 6, 8, rollouts=0.0)
+    assert trained_steps(run) == []
+    assert not verdict(run)
+
+
+def test_where_one_log_tells_of_both_sides_its_steps_count() -> None:
+    places = dataclasses.replace(layout(), own_log="trainer")
+    rows = [{"side": "trainer", "step": step, "throughput": 900.0} for step in (3, 4)]
+    run = attempt("verl", layout=places, history=rows)
+    assert trained_steps(run) == [3, 4]
+    assert verdict(run)
+    assert not verdict(dataclasses.replace(run, history=[{**row, "throughput": 0.0} for row in rows]))
