@@ -20,6 +20,7 @@ from bs4_console.core.state import PodState
 from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.status import wrong
 from tests.console.cli.conftest import Console
 from tests.console.tui.driving import until
 from tests.hostile.evil_pod import EvilPod, Lies, odd_journals
@@ -87,6 +88,8 @@ async def test_the_screen_shows_both_pods_now_and_at_the_next_start(case: str, t
                 # An unknown type is what a newer agent writes: it is nothing to complain of.
                 if meeting == "first" and case != "a method's name for a type":
                     assert "were refused, the first because" in refused
+                    state = fleet.sessions["evil"].state
+                    assert any("were refused" in phrase for phrase, _ in wrong(state, state.runs["r1"], app.clock))
                 assert fleet.sessions["good"].state.notes == {}
             # The second round reads what the first one kept, with the evil pod gone.
             await evil.stop()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,10 @@ from bs4_agent.runs.trash import below, own_path, rename
 
 #: How mountinfo writes a blank in a path.
 _OCTAL = re.compile(r"\\([0-7]{3})")
+#: How a directory is opened: fails for a link.
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: How often one entry is looked at again because it has become another kind of thing.
+_SWAPPED_MOST = 100
 
 
 @dataclass(frozen=True)
@@ -89,29 +96,63 @@ def free(trashes: Sequence[Path], key: str) -> int:
         if trash.name != "trash" or trash.parent.parent.name != ".bs4":
             raise Refused(f"{trash} is no trash of a run; nothing was deleted there.")
         try:
-            freed += _remove(trash / key)
+            with _opened(trash) as directory:
+                freed += _remove(directory, key, os.fstat(directory).st_dev)
+        except FileNotFoundError:
+            continue  # nothing was ever moved there
         except OSError as error:
             raise StepFailed(f"{trash / key} could not be deleted ({error.strerror}); delete it by hand.") from error
     return freed
 
 
-def _remove(directory: Path) -> int:
-    """Bytes of the files that had no other name. Links are removed and never followed. (shutil would bring three decompressors along.)"""
-    freed = 0
+@contextlib.contextmanager
+def _opened(trash: Path) -> Iterator[int]:
+    """Give a descriptor of a run's trash. `.bs4`, the run's directory and `trash` may not be links: OSError if one is."""
+    with contextlib.ExitStack() as stack:
+        directory = os.open(trash.parents[2], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, directory)
+        for name in trash.parts[-3:]:
+            directory = os.open(name, _DIRECTORY, dir_fd=directory)
+            stack.callback(os.close, directory)
+        yield directory
+
+
+def _remove(parent: int, name: str, device: int) -> int:
+    """Delete `name` below the open directory `parent` with all that is in it; return the bytes of files that had no other name.
+
+    Everything is reached from a descriptor of the directory that holds it, and no link is followed, also
+    when somebody puts one in the place of a directory meanwhile. OSError for what lies on another device.
+    """
+    for _ in range(_SWAPPED_MOST):
+        try:
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                os.unlink(name, dir_fd=parent)
+                return status.st_size if status.st_nlink == 1 else 0
+            freed = _empty(parent, name, device)
+            os.rmdir(name, dir_fd=parent)
+            return freed
+        except FileNotFoundError:
+            return 0  # two lives of the agent may be at it for a moment
+        except OSError as error:
+            # It was another kind of thing a moment ago, or something was put into it: look again.
+            if error.errno not in (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENOTEMPTY, errno.EPERM):
+                raise
+            last = error
+    raise last
+
+
+def _empty(parent: int, name: str, device: int) -> int:
+    """Delete what is in one directory."""
+    directory = os.open(name, _DIRECTORY, dir_fd=parent)
     try:
+        if os.fstat(directory).st_dev != device:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         with os.scandir(directory) as entries:
-            for entry in entries:
-                path = Path(entry.path)
-                if entry.is_dir(follow_symlinks=False):
-                    freed += _remove(path)
-                    continue
-                status = entry.stat(follow_symlinks=False)
-                path.unlink(missing_ok=True)
-                freed += status.st_size if status.st_nlink == 1 else 0
-        directory.rmdir()
-    except FileNotFoundError:
-        pass  # two lives of the agent may be at it for a moment
-    return freed
+            names = [entry.name for entry in entries]
+        return sum(_remove(directory, entry, device) for entry in names)
+    finally:
+        os.close(directory)
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:

@@ -117,7 +117,7 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
         {"id": i.id, "failure": i.failure, "run": i.run, "severity": i.severity, "summary": i.summary, "playbook": i.playbook}
         for i in opened
     ]
-    coverage = [*_coverage(pod), *seen.coverage]
+    coverage = [*_coverage(pod), *pod.notes.values(), *seen.coverage]
     incidents += seen.incidents
     return verdict(
         pod.name, found, perfdata=_perfdata(pod), incidents=incidents, coverage=coverage, samples=_samples(pod), sights=seen.as_list()

@@ -5,13 +5,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from bs4_console.core import ceilings
 from bs4_console.core.errors import RefusedError, UsageError
 from bs4_console.core.locations import private
+
+_COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def is_component(name: str) -> bool:
+    """Return whether what a pod calls something may be one part of a path here: no separator, no leading dot, not too long."""
+    return len(name) <= ceilings.NAME_BYTES and _COMPONENT.fullmatch(name) is not None
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -7,12 +7,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bs4_agent.streams.segments import parse
-from bs4_console.core import files
+from bs4_console.core import ceilings, files
 from bs4_console.core.spans import Spans
 
 #: A stream keeps at most this many bytes here; the oldest files go first. A journal never comes near it.
@@ -21,12 +21,26 @@ STREAM_CAP = 512 * 1024 * 1024
 PART_BYTES = 16 * 1024 * 1024
 #: Stop keeping logs and telemetry below this much free space: a full laptop disk must not come from us.
 MIN_FREE = 1024 * 1024 * 1024
+#: The journal and the steps, which are small and worth most, go on down to this.
+MIN_FREE_RECORDS = 128 * 1024 * 1024
 
 #: What a pod calls things becomes file names here: nothing that leads out of the directory.
 _STREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){0,3}")
 _HOME = re.compile(r"[A-Za-z0-9]{1,64}")
 _DATA = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,12}))?\.data")
 _LAST_USED = "home"
+
+
+#: What is counted apart.
+Kind = Literal["journal", "steps", "gaps", "other"]
+_KINDS: Mapping[Kind, str] = {
+    "journal": "New journal records",
+    "steps": "New steps",
+    "gaps": "New gaps",
+    "other": "New logs and telemetry",
+}
+#: What is kept of a gap.
+_GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
 class Mirror:
@@ -45,6 +59,10 @@ class Mirror:
         self._write = write and root is not None
         self._cursors: dict[str, str] = {}
         self._spans: dict[Path, Spans] = {}
+        self._held: dict[Kind, int] | None = None
+        """Bytes of this home by kind, counted at the first write."""
+        self.over: dict[Kind, str] = {}
+        """What is not kept any more because the pod has reached a ceiling, each with a sentence."""
         self.home = "" if root is None else _last_used(root / _LAST_USED)
         self.stopped = ""
 
@@ -60,8 +78,7 @@ class Mirror:
         changed = home != self.home
         if changed:
             self.home = home
-            self._cursors.clear()
-            self._spans.clear()
+            self._forget()
         if self._root is not None and self.keeps:
             try:
                 files.replace(self._root / _LAST_USED, home.encode())
@@ -71,8 +88,7 @@ class Mirror:
 
     def start_anew(self) -> None:
         """The agent does not know our cursors (its disk was set back): what is here stays, under another name, and reading begins anew."""
-        self._cursors.clear()
-        self._spans.clear()
+        self._forget()
         old = self._home_directory()
         if old is not None and self.keeps and old.is_dir():
             try:
@@ -80,6 +96,12 @@ class Mirror:
                 old.rename(old.with_name(f"{old.name}.{number}"))
             except OSError as error:
                 self._stop(error)
+
+    def _forget(self) -> None:
+        self._cursors.clear()
+        self._spans.clear()
+        self._held = None
+        self.over.clear()
 
     def cursor(self, stream: str) -> str | None:
         """Where the next read of a record stream starts: behind the last whole record that is held; None when none is. It comes from the
@@ -105,13 +127,16 @@ class Mirror:
         generation, offset = start.split(":")
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not stream.startswith(("journal", "steps/")) and shutil.disk_usage(directory).free < MIN_FREE:
+            free = shutil.disk_usage(directory).free
+            if _kind(stream) == "other" and free < MIN_FREE:
                 return
+            if free < MIN_FREE_RECORDS:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             if stream.startswith("log/"):
                 for part, at, piece in _parts(int(offset), data):
-                    self._put(directory, f"{generation}.{part}", at, piece)
+                    self._put(stream, directory, f"{generation}.{part}", at, piece)
             else:
-                self._put(directory, generation, int(offset), data)
+                self._put(stream, directory, generation, int(offset), data)
         except OSError as error:
             self._stop(error)
 
@@ -121,16 +146,19 @@ class Mirror:
         if directory is None or not self.keeps:
             return
         try:
+            entry = json.dumps({key: gap[key] for key in _GAP if isinstance(gap.get(key), (int, str))})[:_GAP_BYTES] + "\n"
+            if not self._has_room("gaps", len(entry)):
+                return
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with (directory / "gaps.ndjson").open("a") as handle:
-                handle.write(json.dumps(gap) + "\n")
+                handle.write(entry)
         except OSError as error:
             self._stop(error)
 
     def secure(self, stream: str) -> str | None:
         """Write the finished generations through to the disk; the cursor up to which `stream` is held, None when nothing of it is kept."""
         directory, cursor = self._directory(stream), self.cursor(stream)
-        if directory is None or cursor is None or not self.keeps:
+        if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
             return None
         finished = directory / f"{int(cursor.split(':')[0]) - 1}.data"
         try:
@@ -195,10 +223,16 @@ class Mirror:
         directory = self._directory(stream)
         return [] if directory is None else _data_files(directory)
 
-    def _put(self, directory: Path, name: str, offset: int, data: bytes) -> None:
+    def _put(self, stream: str, directory: Path, name: str, offset: int, data: bytes) -> None:
         """Data before span: a crash in between repeats a write, never claims one."""
         path = directory / f"{name}.data"
-        new = not path.exists()
+        length = path.stat().st_size if path.exists() else 0
+        new, end = not length, offset + len(data)
+        if not stream.startswith("log/") and end > ceilings.RECORD_FILE_BYTES:
+            self._mark(_kind(stream), f"a file of {stream} would have {end:,} bytes")
+            return
+        if not self._has_room(_kind(stream), max(0, end - length)):
+            return
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.pwrite(fd, data, offset) < len(data):
@@ -215,13 +249,33 @@ class Mirror:
             self._spans[path] = Spans(path)
         return self._spans[path]
 
+    def _has_room(self, kind: Kind, more: int) -> bool:
+        """Count `more` bytes of a kind; False, and said in `over`, when they do not fit below its ceiling."""
+        if self._held is None:
+            self._held = _count(self._home_directory())
+        most = _ceiling(kind)
+        if self._held[kind] + more > most:
+            self._mark(kind, f"this pod has {most // ceilings.MIB:,} MiB of it here already")
+            return False
+        if sum(self._held.values()) + more > ceilings.DISK_BYTES:
+            self._mark(kind, f"this pod has {ceilings.DISK_BYTES // ceilings.MIB:,} MiB here already")
+            return False
+        self._held[kind] += more
+        return True
+
+    def _mark(self, kind: Kind, why: str) -> None:
+        self.over.setdefault(
+            kind, f"{_KINDS[kind]} of this pod are no longer kept on this machine: {why}. Nothing that is held was deleted."
+        )
+
     def _trim(self, directory: Path) -> None:
-        held = [(path, path.stat().st_blocks * 512) for path in _data_files(directory)]
+        held = [(path, path.stat().st_size) for path in _data_files(directory)]
         total = sum(size for _, size in held)
         for path, size in held[:-1]:
             if total <= STREAM_CAP:
                 return
             total -= size
+            self._held = None
             self._spans.pop(path.with_suffix(".spans"), None)
             path.with_suffix(".spans").unlink(missing_ok=True)
             path.unlink(missing_ok=True)
@@ -231,6 +285,33 @@ class Mirror:
             f"What is read is no longer kept on this machine ({error.strerror}); free some space (or mend that), "
             "then start the console again: it goes on where it stopped."
         )
+
+
+def _kind(stream: str) -> Kind:
+    if stream == "journal":
+        return "journal"
+    return "steps" if stream.startswith("steps/") else "other"
+
+
+def _ceiling(kind: Kind) -> int:
+    ceilings_of: Mapping[Kind, int] = {
+        "journal": ceilings.JOURNAL_BYTES,
+        "steps": ceilings.STEPS_BYTES,
+        "gaps": ceilings.GAPS_BYTES,
+        "other": ceilings.DISK_BYTES,
+    }
+    return ceilings_of[kind]
+
+
+def _count(home: Path | None) -> dict[Kind, int]:
+    """Return the bytes that lie in a home's directory by kind, each file by its length."""
+    held: dict[Kind, int] = {"journal": 0, "steps": 0, "gaps": 0, "other": 0}
+    for path in home.rglob("*") if home is not None else ():
+        if not path.is_file():
+            continue
+        kind: Kind = "gaps" if path.name == "gaps.ndjson" else _kind(path.parent.relative_to(home).as_posix()) if home else "other"
+        held[kind] += path.stat().st_size
+    return held
 
 
 def _last_used(path: Path) -> str:

@@ -148,8 +148,9 @@ class PodReader:
         )
 
     def _note_mirror(self) -> None:
-        if self.mirror.stopped:
-            self.state.notes["mirror"] = self.mirror.stopped
+        told = [*([self.mirror.stopped] if self.mirror.stopped else []), *self.mirror.over.values()]
+        if told:
+            self.state.notes["mirror"] = " ".join(told)
 
     # -- the journal
 

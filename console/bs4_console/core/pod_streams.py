@@ -6,28 +6,36 @@ from typing import Any
 
 from bs4_agent.errors import AgentError
 from bs4_agent.streams.cursor import Cursor
+from bs4_console.core import ceilings
 from bs4_console.core.channel import Channel
 from bs4_console.core.errors import ProtocolMismatch, UsageError
 
 #: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
 FILE = "file/"
-#: Streams that a pod can have here; one that names more is not believed.
-STREAMS_LIMIT = 10_000
 #: Before every place.
 NOWHERE = "0:0"
 
 
 async def stream_names(channel: Channel) -> list[str]:
     """All streams of the pod, page by page."""
-    names: list[str] = []
+    names: set[str] = set()
     after = ""
-    while True:
+    for _ in range(ceilings.PAGES):
         page = await channel.query("*", "list", after=after)
         entries, further = page.get("streams"), page.get("next")
-        names += [str(entry.get("name")) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        if not isinstance(further, dict) or len(names) > STREAMS_LIMIT:
-            return sorted(names)
+        names.update(_names(entries))
+        if not isinstance(further, dict) or len(names) > ceilings.STREAMS:
+            break
         after = str(further.get("after"))
+    return sorted(names)
+
+
+def _names(entries: Any) -> list[str]:
+    """Return the names in one page of the list; an entry without one, or with one that is too long, is left out."""
+    if not isinstance(entries, list):
+        return []
+    found = [entry.get("name") for entry in entries if isinstance(entry, dict)]
+    return [name for name in found if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES]
 
 
 def file_stream(path: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import io
 import json
 import os
 import re
@@ -12,20 +15,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from bs4_agent.errors import BadCursor
 from bs4_agent.foreign_json import loads
 from bs4_agent.ledger import IncidentView, Ledger
 from bs4_agent.streams.cursor import START, Cursor
 from bs4_agent.streams.segments import parse
-from bs4_console.core import files
+from bs4_console.core import ceilings, files, records
 from bs4_console.core.errors import RemoteError, UsageError
 from bs4_console.core.session import PodSession
 
 SUFFIX = ".report.tar.gz"
 SCHEMA = "bs4.report/1"
-#: A report is a few hundred KB; what unpacks to more than this is none.
-_MOST_BYTES = 256 * 1024 * 1024
+_HEAD = records.Shape(
+    {
+        "home": records.text,
+        "host": records.text,
+        "run": records.name,
+        "attempt": records.attempt,
+        "trainer": records.text,
+        "t": records.wall,
+    }
+)
 _RECORDS = re.compile(r"records/(journal|telemetry|steps/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})")
 _LOG = re.compile(r"(log/[A-Za-z0-9][\w.-]{0,99}/[A-Za-z0-9][\w.-]{0,99})/([0-9]{1,12})\.([0-9]{1,15})")
 _BESIDE = re.compile(r"dmesg\.log|(?:attempt|config)/[A-Za-z0-9][\w.-]{0,99}")
@@ -66,12 +78,20 @@ class Report:
 
 def listed(session: PodSession) -> list[Listed]:
     """The reports that the pod's journal tells of, newest first, and that can still be read there."""
-    found = [
-        Listed(r["report"], r["run"], r["attempt"], r["t"], r["bytes"], r["sha256"], tuple(r["missing"]))
-        for r in session.state.ledger.reports.values()
-    ]
     there = set(session.state.streams)
-    return sorted((one for one in found if one.stream in there), key=lambda one: one.t, reverse=True)
+    found = [_listed(record) for record in session.state.ledger.reports.values() if record.get("report") in there]
+    return sorted((one for one in found if one is not None), key=lambda one: one.t, reverse=True)
+
+
+def _listed(record: Mapping[str, Any]) -> Listed | None:
+    """Return a report that the journal names, or None when its name cannot be a file's here or its record is incomplete."""
+    stream, digest, size = record.get("report"), record.get("sha256"), record.get("bytes")
+    if not isinstance(stream, str) or not isinstance(digest, str) or not isinstance(size, int):
+        return None
+    if not stream.startswith("report/") or not files.is_component(stream.removeprefix("report/")):
+        return None
+    missing = tuple(str(phrase) for phrase in record.get("missing") or ())
+    return Listed(stream, record["run"], record["attempt"], record["t"], size, digest, missing)
 
 
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
@@ -79,7 +99,8 @@ async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
     if target.exists():
         raise UsageError(f"{target} is there already.", "Name another file with --to, or open this one.")
     data = await _read(session, one.stream)
-    expected = next((r["sha256"] for r in session.state.ledger.reports.values() if r["report"] == one.stream), one.sha256)
+    known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
+    expected = known.sha256
     if sha256(data).hexdigest() != expected:
         raise UsageError(
             f"{one.stream} is not what the journal says of it.", "It was written anew meanwhile, or changed; fetch it once more."
@@ -94,21 +115,25 @@ def load(path: Path) -> Report:
     try:
         members = dict(_members(path))
         head = loads(members.pop("report.json"))
+    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:
+        raise wrong from error
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.", "Give another file.") from error
-    except (tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:
+    try:
+        _HEAD.check(head if isinstance(head, dict) else {})
+    except records.RecordRefused as error:
         raise wrong from error
-    if not isinstance(head, dict) or head.get("schema") != SCHEMA or not {"home", "host", "run", "attempt", "trainer", "t"} <= head.keys():
+    if head.get("schema") != SCHEMA or not files.is_component(head["run"]):
         raise wrong
-    logs, records, beside = [], defaultdict(list), {}
+    logs, streams, beside = [], defaultdict(list), {}
     for name, data in members.items():
         if found := _LOG.fullmatch(name):
             logs.append((found[1].rsplit("/", 1)[1], int(found[2]), int(found[3]), data))
         elif found := _RECORDS.fullmatch(name):
-            records[found[1]].append((int(found[2]), data))
+            streams[found[1]].append((int(found[2]), data))
         elif _BESIDE.fullmatch(name):
             beside[name] = data
-    return Report(head, tuple(logs), {name: tuple(sorted(parts)) for name, parts in records.items()}, beside)
+    return Report(head, tuple(logs), {name: tuple(sorted(parts)) for name, parts in streams.items()}, beside)
 
 
 def unpack(report: Report, root: Path) -> None:
@@ -145,9 +170,16 @@ async def _read(session: PodSession, stream: str) -> bytes:
         cursor = START
         try:
             channel = await session.connected(_ANSWER_S)
+            size = 0
             while True:
                 chunk = await channel.read(stream, cursor)
                 parts.append(chunk.data)
+                size += len(chunk.data)
+                if size > ceilings.REPORT_BYTES:
+                    raise UsageError(
+                        f"{stream} has more than {ceilings.REPORT_BYTES // ceilings.MIB} MiB, which no crash report has.",
+                        "Nothing was kept of it; look at the pod.",
+                    )
                 cursor = chunk.next
                 if not chunk.more:
                     return b"".join(parts)
@@ -158,14 +190,45 @@ async def _read(session: PodSession, stream: str) -> bytes:
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    total = 0
-    with tarfile.open(path, "r:gz") as archive:
+    with gzip.open(path) as unpacked, tarfile.open(fileobj=_Bounded(unpacked), mode="r:") as archive:
         for member in archive:
-            total += member.size
-            if not member.isreg() or total > _MOST_BYTES:
-                raise tarfile.ReadError(f"{member.name}: not a plain file, or too large")
-            handle = archive.extractfile(member)
-            yield member.name, handle.read() if handle is not None else b""
+            handle = archive.extractfile(member) if member.isreg() else None
+            if handle is None:
+                raise tarfile.ReadError(f"{member.name[:80]}: not a plain file")
+            yield member.name, _content(handle)
+
+
+def _content(member: IO[bytes]) -> bytes:
+    parts = []
+    while part := member.read(ceilings.MIB):
+        parts.append(part)
+    return b"".join(parts)
+
+
+class _Bounded(io.BufferedIOBase):
+    """The bytes of an archive, of which nobody gets too many at once or reads too far."""
+
+    def __init__(self, unpacked: gzip.GzipFile) -> None:
+        self._unpacked = unpacked
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= ceilings.REPORT_READ_BYTES:
+            raise tarfile.ReadError("a header is too large")
+        data = self._unpacked.read(size)
+        self._check(self._unpacked.tell())
+        return data
+
+    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
+        self._check(position)
+        return self._unpacked.seek(position, whence)
+
+    def tell(self) -> int:
+        return self._unpacked.tell()
+
+    @staticmethod
+    def _check(position: int) -> None:
+        if position > ceilings.REPORT_UNPACKED_BYTES:
+            raise tarfile.ReadError("it unpacks to too much")
 
 
 def _put(directory: Path, generation: int, data: bytes) -> None:
@@ -194,6 +257,7 @@ def _walk(value: Any, begins: Mapping[tuple[str, int], int]) -> Any:
     moved = {key: _walk(item, begins) for key, item in value.items()}
     stream, cursor = value.get("stream"), value.get("cursor")
     if isinstance(stream, str) and isinstance(cursor, str) and ":" in cursor:
-        place = Cursor.parse(cursor)
-        moved["cursor"] = str(Cursor(place.generation, max(0, place.offset - begins.get((stream, place.generation), 0))))
+        with contextlib.suppress(BadCursor):  # what is no cursor stays as it is
+            place = Cursor.parse(cursor)
+            moved["cursor"] = str(Cursor(place.generation, max(0, place.offset - begins.get((stream, place.generation), 0))))
     return moved

@@ -205,6 +205,7 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     gpus = pod.latest.get("gpus") or {}
     if gpus.get("state") in ("stale", "error"):
         found.append((f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}", "warn"))
+    found += [(note, "warn") for note in pod.notes.values()]
     return found
 
 

@@ -541,7 +541,7 @@ def test_a_trash_that_cannot_be_emptied_is_named(tmp_path: Path, monkeypatch: py
     trash, key = tmp_path / ".bs4/demo/trash", ulid()
     put(trash / key / "a")
 
-    def refuse(directory: Path) -> int:
+    def refuse(parent: int, name: str, device: int) -> int:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(removal, "_remove", refuse)

@@ -1,0 +1,202 @@
+"""How much a pod can make this machine keep and hold, and where it may write: up to a ceiling, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bs4_agent.streams.cursor import Chunk
+from bs4_console.core import ceilings, pod_streams, reports
+from bs4_console.core.errors import UsageError
+from bs4_console.core.mirror import Mirror
+from bs4_console.core.state import PodState
+from tests.console.core.test_reports import HEAD, MEMBERS, archive
+
+MIB = 1024 * 1024
+
+
+def opened(root: Path) -> Mirror:
+    mirror = Mirror(root)
+    mirror.use("home1")
+    return mirror
+
+
+def kept(root: Path) -> int:
+    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+
+
+def test_the_ceilings_are_those_of_the_table() -> None:
+    table = (Path(__file__).resolve().parents[2] / "docs" / "ceilings.md").read_text()
+    for row in (
+        "| disk for one pod | 2,048 MiB |",
+        "| of it journal | 256 MiB |",
+        "| of it steps | 256 MiB |",
+        "| of it gaps | 1 MiB |",
+        "| name of a stream, a run or a failure | 200 bytes |",
+        "| runs, incidents | 1,000, 5,000 |",
+        "| crash report, unpacked | 64 MiB, 256 MiB |",
+    ):
+        assert row in table
+    sizes = (ceilings.DISK_BYTES, ceilings.JOURNAL_BYTES, ceilings.STEPS_BYTES, ceilings.GAPS_BYTES, ceilings.REPORT_BYTES)
+    assert [size // MIB for size in sizes] == [2048, 256, 256, 1, 64]
+
+
+@pytest.mark.parametrize(
+    ("stream", "ceiling", "word"),
+    [
+        ("journal", "JOURNAL_BYTES", "journal records"),
+        ("steps/r", "STEPS_BYTES", "steps"),
+        ("telemetry", "DISK_BYTES", "logs and telemetry"),
+    ],
+)
+def test_over_its_ceiling_nothing_more_is_kept_and_nothing_held_is_deleted(
+    stream: str, ceiling: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ceilings, ceiling, 10_000)
+    mirror = opened(tmp_path)
+    line = b'{"t":1.0,"seq":1}' + b" " * 982 + b"\n"
+    for number in range(30):
+        mirror.append(stream, f"1:{number * 1000}", f"1:{number * 1000 + 1000}", line)
+    assert kept(tmp_path / "home1" / stream) - len((tmp_path / "home1" / stream / "1.spans").read_bytes()) <= 10_000
+    assert (tmp_path / "home1" / stream / "1.data").stat().st_size >= 8_000
+    assert any(word in sentence and "Nothing that is held was deleted." in sentence for sentence in mirror.over.values())
+    assert mirror.secure(stream) is None, "the agent must not be told that all of it is held"
+    # Another console, or this one started again, counts what lies there.
+    again = opened(tmp_path)
+    before = kept(tmp_path)
+    again.append(stream, "2:0", "2:1000", line)
+    assert kept(tmp_path) == before
+
+
+def test_a_place_far_beyond_makes_no_file_that_is_read_whole_for_ever(tmp_path: Path) -> None:
+    mirror = opened(tmp_path)
+    mirror.append("journal", "1:3000000000", "1:3000000010", b'{"t":1.0}\n')
+    mirror.append("telemetry", "1:3000000000", "1:3000000010", b'{"t":1.0}\n')
+    assert kept(tmp_path) < 1000
+    assert list(mirror.over) == ["journal", "other"]
+
+
+def test_logs_count_by_their_length_and_not_by_what_their_holes_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "DISK_BYTES", 64 * MIB)
+    mirror = opened(tmp_path)
+    for number in range(1, 40):
+        mirror.keep(f"log/r/s{number}", f"1:{16 * MIB - 10}", b"x" * 10)
+    assert kept(tmp_path) <= 65 * MIB
+
+
+def test_gaps_are_kept_up_to_a_ceiling_and_only_what_a_gap_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "GAPS_BYTES", 5_000)
+    mirror = opened(tmp_path)
+    for _ in range(1_000):
+        mirror.note_gap("journal", {"generation": 1, "from": 0, "to": None, "reason": "x" * 10_000, "more": "y" * 100_000})
+    assert 0 < kept(tmp_path / "home1" / "journal") <= 5_000
+    assert "gaps" in mirror.over
+
+
+async def test_long_names_and_endless_lists_of_streams_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "PAGES", 20)
+    asked = 0
+
+    async def query(stream: str, op: str, **arguments: Any) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        entries = [{"name": "x" * 60_000}, {"name": 7}, 5, {"name": f"log/r/{asked}"}]
+        return {"streams": entries, "next": {"after": "always more"}}
+
+    names = await pod_streams.stream_names(SimpleNamespace(query=query))  # type: ignore[arg-type]
+    assert asked == 20
+    assert len(names) == 20
+    assert all(name.startswith("log/r/") for name in names)
+
+
+class OnePod:
+    """A session whose pod has a report: what its journal says, and what reading it gives."""
+
+    def __init__(self, record: dict[str, Any], data: bytes, *, endless: bool = False) -> None:
+        self.state = PodState("pod")
+        self.state.ledger.reports["r", 1] = record
+        self.state.streams = [str(record["report"])]
+        self._data, self._endless = data, endless
+
+    async def connected(self, timeout: float) -> OnePod:
+        return self
+
+    async def read(self, stream: str, cursor: str) -> Chunk:
+        return Chunk("1:0", "1:1", self._data, None, partial=False, more=self._endless)
+
+
+def record(stream: str, data: bytes = b"") -> dict[str, Any]:
+    digest = hashlib.sha256(data).hexdigest()
+    return {"report": stream, "run": "r", "attempt": 1, "t": 1.0, "bytes": len(data), "sha256": digest, "missing": []}
+
+
+@pytest.mark.parametrize(
+    "stream", ["report/../../../outside", "report//etc/passwd", "report/..", "report/.hidden", "other/x", "report/" + "x" * 300]
+)
+def test_a_report_whose_name_is_a_path_is_not_listed(stream: str) -> None:
+    assert reports.listed(OnePod(record(stream), b"")) == []  # type: ignore[arg-type]
+
+
+async def test_a_report_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "REPORT_BYTES", 4 * MIB)
+    pod = OnePod(record("report/r.1"), b"x" * 262_144, endless=True)
+    (one,) = reports.listed(pod)  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        with pytest.raises(UsageError, match="has more than 4 MiB, which no crash report has"):
+            await reports.fetch(pod, one, tmp_path / "target")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("run", ["../../../escaped", "/tmp/escaped", "..", "a/b", "", 7, None])
+def test_a_report_of_a_run_whose_name_is_a_path_is_none(run: object, tmp_path: Path) -> None:
+    members = {**MEMBERS, "report.json": json.dumps({**HEAD, "run": run}).encode()}
+    with pytest.raises(UsageError, match="is no crash report"):
+        reports.load(archive(tmp_path / "report", members))
+
+
+@pytest.mark.parametrize("field", [{"t": "zz"}, {"t": 1e300}, {"attempt": "1"}, {"host": ["x"]}])
+def test_a_report_that_says_nonsense_of_itself_is_none(field: dict[str, object], tmp_path: Path) -> None:
+    members = {**MEMBERS, "report.json": json.dumps({**HEAD, **field}).encode()}
+    with pytest.raises(UsageError, match="is no crash report"):
+        reports.load(archive(tmp_path / "report", members))
+
+
+BOMB_MIB = 1024
+OPEN = """
+import resource, sys
+from pathlib import Path
+from bs4_console.core import reports
+from bs4_console.core.errors import UsageError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    reports.load(Path(sys.argv[1]))
+except UsageError as error:
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, error)
+"""
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.REGTYPE])
+def test_a_report_with_a_gibibyte_of_zeros_costs_little_memory(kind: bytes, tmp_path: Path) -> None:
+    member = tarfile.TarInfo("report.json")
+    member.size, member.type = BOMB_MIB * MIB, kind
+    bomb = tmp_path / "bomb"
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        file.write(member.tobuf(tarfile.GNU_FORMAT))
+        zeros = io.BytesIO(bytes(MIB)).getvalue()
+        for _ in range(BOMB_MIB):
+            file.write(zeros)
+    done = subprocess.run([sys.executable, "-c", OPEN, str(bomb)], capture_output=True, text=True, timeout=60, check=False)
+    grown, _, sentence = done.stdout.partition(" ")
+    assert "is no crash report" in sentence, done.stderr
+    assert int(grown) < 2 * ceilings.REPORT_UNPACKED_BYTES // MIB
