@@ -14,12 +14,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import pace, processes
 from .client import APIConnectionError, APIStatusError, Connection
 from .environment import Score
+from .harness import Harness, HarnessError
 from .lines import Closed, Lines, Message
 
 _WORDS = ("training", "reward", "policy", "gradient", "rollout", "entropy", "sampler", "environment", "trajectory")
@@ -46,7 +48,21 @@ def _say_nothing(kind: str, text: str) -> None:
     """The current generation's worker prints nothing about a failed rollout; its dispatcher does."""
 
 
-def work(channel: Lines, score: Score, report: Callable[[str, str], None] = _say_nothing) -> bool:
+#: Keeps what one rollout needs besides the model: (model, question) -> a block.
+Program = Callable[[str, str], AbstractContextManager[None]]
+
+
+def _no_program(model: str, question: str) -> AbstractContextManager[None]:
+    """January's environments run within their worker."""
+    return contextlib.nullcontext()
+
+
+def work(
+    channel: Lines,
+    score: Score,
+    report: Callable[[str, str], None] = _say_nothing,
+    program: Program = _no_program,
+) -> bool:
     """Serve groups from `channel`: True when told to stop, False when the other side vanished.
 
     `report(kind, text)` is called for each rollout that ends in an error.
@@ -59,7 +75,7 @@ def work(channel: Lines, score: Score, report: Callable[[str, str], None] = _say
         while "stop" not in (request := channel.receive()):
             sampling = Sampling(**request["sampling"])
             connection = connections.setdefault(sampling.base_url, Connection(sampling.base_url))
-            group = _Group(request, channel, score, report)
+            group = _Group(request, channel, score, report, program)
             for _ in range(group.size):
                 jobs.put(functools.partial(group.run, connection, sampling))
     except Closed:
@@ -79,18 +95,31 @@ def _rollout(connection: Connection, question: str, sampling: Sampling, score: S
         answer = connection.complete(body, sampling.timeout)
     except (APIConnectionError, APIStatusError) as error:
         kind = _STATUS.get(error.status, "InternalServerError") if isinstance(error, APIStatusError) else type(error).__name__
-        return {"error": [kind, str(error)], "reward": 0.0, "answer": "", "tokens": 0, "output": 0}
+        return _failed(kind, str(error))
     text = answer["choices"][0]["message"]["content"]
     usage = answer["usage"]
     return {"reward": score(question, text), "answer": text, "tokens": usage["total_tokens"], "output": usage["completion_tokens"]}
 
 
+def _failed(kind: str, text: str) -> Message:
+    """Return a rollout that ended in an error."""
+    return {"error": [kind, text], "reward": 0.0, "answer": "", "tokens": 0, "output": 0}
+
+
 class _Group:
     """Collects a group's rollouts and answers when all are in."""
 
-    def __init__(self, request: Message, channel: Lines, score: Score, report: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        request: Message,
+        channel: Lines,
+        score: Score,
+        report: Callable[[str, str], None],
+        program: Program,
+    ) -> None:
         self._score = score
         self._report = report
+        self._program = program
         self._identity = request["id"]
         self._index = request["index"]
         self._question = prompt(self._index)
@@ -100,7 +129,11 @@ class _Group:
         self._lock = threading.Lock()
 
     def run(self, connection: Connection, sampling: Sampling) -> None:
-        rollout = _rollout(connection, self._question, sampling, self._score)
+        try:
+            with self._program(sampling.model, self._question):
+                rollout = _rollout(connection, self._question, sampling, self._score)
+        except HarnessError as error:
+            rollout = _failed("HarnessError", str(error))
         rollout["example"] = self._index
         if "error" in rollout:
             self._report(*rollout["error"])
@@ -176,9 +209,10 @@ def connect(address: str) -> Lines:
 def serve(listener: socket.socket, number: int, score: Score) -> None:
     """One worker of an env server."""
     processes.set_title(f"Verifiers::EnvWorker{number}")
+    harness = Harness()
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=work, args=(Lines(sock), score), daemon=True).start()
+        threading.Thread(target=work, args=(Lines(sock), score, _say_nothing, harness.program), daemon=True).start()
 
 
 def advantages(rewards: list[float]) -> list[float]:
