@@ -107,8 +107,16 @@ class AttemptMembers:
     def _bury(self, identity: Identity) -> None:
         self.past[identity] = self.alive.pop(identity)
         while len(self.past) > _PAST:
-            del self.past[next(iter(self.past))]
+            del self.past[self._forgettable()]
         self._changed = True
+
+    def _forgettable(self) -> Identity:
+        """Return whom of the ended to forget first: the oldest that is no component of the trainer.
+
+        A run that starts a program for each rollout must not lose the record of its engine.
+        """
+        nameless = (identity for identity, known in self.past.items() if known.component is None)
+        return next(nameless, next(iter(self.past)))
 
     def save(self, *, at_once: bool = False) -> None:
         """Write members.json when something changed, and not within a second of the last time unless `at_once`."""

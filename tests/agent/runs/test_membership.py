@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,34 @@ def test_members_are_written_once_a_second_at_most(tmp_path: Path, monkeypatch: 
     assert look("engine") != second
     saved = {entry["comm"]: entry["alive"] for entry in (read(tmp_path / "members.json") or {})["members"]}
     assert saved == {"engine": True, "trainer": False}
+
+
+def test_an_ended_engine_is_remembered_whatever_ended_after_it(tmp_path: Path) -> None:
+    """A program for each rollout is a thousand ended processes within minutes."""
+    root = Identity.of(os.getpid())
+    assert root is not None
+    members = AttemptMembers(tmp_path, 1, root, _engine_only, adopted=False)
+
+    def look(pid: int, comm: str) -> None:
+        snapshot = Snapshot({root.pid: Proc(root, 1, "S", "root", ("root",), 0, 0, None, 0.0)})
+        child = replace(root, pid=pid)
+        snapshot[pid] = Proc(child, root.pid, "S", comm, (comm,), 0, 0, None, 0.0)
+        members.observe(snapshot)
+
+    look(10_000_000, "engine")
+    for number in range(1, 1001):
+        look(10_000_000 + number, "program")
+    ended = [one for one in members.members() if not one.alive]
+    assert [one.component for one in ended].count("engine") == 1
+    assert len(ended) == 256
+    assert ended[-1].identity.pid == 10_000_999, "of the nameless, the newest are kept"
+    members.save(at_once=True)
+    recalled = AttemptMembers(tmp_path, 1, root, _engine_only, adopted=False)
+    assert [one.component for one in recalled.members()].count("engine") == 1
+
+
+def _engine_only(cmdline: Sequence[str], comm: str) -> str | None:
+    return "engine" if comm == "engine" else None
 
 
 def _daemon(attempt: Path) -> Identity | None:
