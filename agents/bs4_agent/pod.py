@@ -23,6 +23,7 @@ from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
+from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, launch_plan, trash
@@ -463,7 +464,7 @@ class Pod:
                 {
                     "pid": candidate.root.pid,
                     "trainer": candidate.spec.trainer,
-                    "command": " ".join(candidate.cmdline)[:300],
+                    "command": shown_command(candidate.cmdline, 300),
                     "run": run.name if run else candidate.spec.run,
                     "adopted": run is not None,
                     **({"why": candidate.problem} if candidate.problem else {}),

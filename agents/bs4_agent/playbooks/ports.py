@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.identity import Identity
+from bs4_agent.keys import shown_command
 
 _LISTEN = "0A"
 
@@ -27,7 +28,7 @@ class PortHolder:
     def line(self) -> str:
         if self.identity is None:
             return f"a process that cannot be seen (port {self.port})"
-        return f"pid {self.identity.pid} {' '.join(self.cmdline)[:80]} (port {self.port})"
+        return f"pid {self.identity.pid} {shown_command(self.cmdline, 80)} (port {self.port})"
 
 
 def listening(ports: Collection[int]) -> dict[str, int]:

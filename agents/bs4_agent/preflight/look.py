@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from bs4_agent.detect import around
 from bs4_agent.detect.detectors.words import number
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import AgentError
-from bs4_agent.keys import secret_in
+from bs4_agent.keys import secret_in, shown_command
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
@@ -154,7 +154,7 @@ def _gpus(pod: Pod) -> dict[str, Any]:
     gpus = pod.gpu_facts()
     sample = pod.gpus.latest()
     holders = [
-        {"pid": h.identity.pid, "gpu": h.gpu, "command": _shown(h.cmdline), "run": h.run, "dead_run": h.dead_run}
+        {"pid": h.identity.pid, "gpu": h.gpu, "command": shown_command(h.cmdline, _COMMAND), "run": h.run, "dead_run": h.dead_run}
         for h in gpus.holders[:_TOLD]
     ]
     indexes = sorted({*gpus.total, *gpus.used, *gpus.errors})
@@ -166,13 +166,6 @@ def _gpus(pod: Pod) -> dict[str, Any]:
         "devices": [{"index": i, "used": gpus.used.get(i), "total": gpus.total.get(i), "error": gpus.errors.get(i)} for i in indexes],
         "holders": holders,
     }
-
-
-def _shown(cmdline: Sequence[str]) -> str:
-    """A command line as it may be told: somebody else's secret is not repeated."""
-    line = " ".join(cmdline)
-    kind = secret_in(line)
-    return line[:_COMMAND] if kind is None else f"{cmdline[0][:80]} ... (holds what looks like {kind})"
 
 
 def _serves_itself(run: RunFacts) -> bool | None:

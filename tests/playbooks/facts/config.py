@@ -149,6 +149,67 @@ def a_secret_by_its_name() -> Facts:
     return command("serve", "--api-key", "Zx9" * 9)
 
 
+def rollout(*words: str, pid: int = 20) -> Member:
+    """A program that verifiers v1 starts for one rollout: URL and key first, the task last."""
+    program = ("/root/.cache/uv/environments-v2/f3/bin/python3", "/root/.cache/verifiers/runtimes/scripts/f3.py")
+    return Member(identity(pid), None, (*program, *words), True, "descent", 1)
+
+
+OWN_KEY = "kS0dJtX5b3oYw_5cVnq-Yg"
+PROXY = "http://127.0.0.1:40123/v1"
+
+
+@positive("secrets-exposed")
+def a_key_for_a_proxy_elsewhere() -> Facts:
+    return look(run(NEW, members=[rollout("--base-url=http://10.0.0.7:40123/v1", f"--api-key={OWN_KEY}")]))
+
+
+@positive("secrets-exposed")
+def a_key_for_a_name_that_begins_like_loopback() -> Facts:
+    url = "https://127.0.0.1.example.org/v1"
+    return look(run(NEW, members=[rollout(f"--base-url={url}", f"--api-key={OWN_KEY}")]))
+
+
+@positive("secrets-exposed")
+def a_second_key_beside_the_own_one() -> Facts:
+    words = [f"--base-url={PROXY}", f"--api-key={OWN_KEY}", f"--judge-api-key={OWN_KEY[::-1]}"]
+    return look(run(NEW, members=[rollout(*words)]))
+
+
+@positive("secrets-exposed")
+def two_proxies_one_of_them_elsewhere() -> Facts:
+    words = [f"--base-url={PROXY}", "--base-url=https://api.example.org/v1", f"--api-key={OWN_KEY}"]
+    return look(run(NEW, members=[rollout(*words)]))
+
+
+@positive("secrets-exposed")
+def a_hub_token_sent_to_loopback() -> Facts:
+    return look(run(NEW, members=[rollout(f"--base-url={PROXY}", "--api-key=hf_" + "aB3" * 11)]))
+
+
+@positive("secrets-exposed")
+def a_loopback_url_only_in_the_task() -> Facts:
+    return look(run(NEW, members=[rollout(f"--api-key={OWN_KEY}", f"--prompt=Ask --base-url={PROXY} for it")]))
+
+
+@negative("secrets-exposed")
+def a_program_a_rollout_with_the_key_of_its_own_proxy() -> Facts:
+    words = (f"--base-url={PROXY}", f"--api-key={OWN_KEY}", "--model=Qwen/Qwen3-0.6B", "--prompt=Reverse the text: token09")
+    return look(run(NEW, members=[rollout(*words, pid=pid) for pid in range(20, 28)]))
+
+
+@negative("secrets-exposed")
+def the_same_in_the_words_of_mini_swe_agent() -> Facts:
+    words = ("-c", f"model.model_kwargs.api_base={PROXY}", "-c", f"model.model_kwargs.api_key={OWN_KEY}")
+    return look(run(NEW, members=[rollout(*words)]))
+
+
+@negative("secrets-exposed")
+def url_and_key_as_words_of_their_own() -> Facts:
+    words = ("--base-url", "http://[::1]:40123/v1", "--api-key", OWN_KEY)
+    return look(run(NEW, members=[rollout(*words)]))
+
+
 @negative("secrets-exposed")
 def words_about_tokens() -> Facts:
     return command("uv", "run", "rl", "--orchestrator.sampling.max_tokens", "2048", "--api-key-file", "/root/.netrc")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.detect.facts import Facts, Finding, Holder, RunFacts, process_evidence
+from bs4_agent.keys import shown_command
 
 GIB = 1 << 30
 
@@ -70,4 +71,4 @@ def _size(holder: Holder, used: Mapping[int, int]) -> str:
 
 def _describe(holder: Holder) -> str:
     owner = f"belonged to {holder.dead_run}" if holder.dead_run else "belongs to no run known here"
-    return f"{' '.join(holder.cmdline)[:120]} on GPU {holder.gpu}, {owner}"
+    return f"{shown_command(holder.cmdline, 120)} on GPU {holder.gpu}, {owner}"

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
+from bs4_agent.keys import shown_command
 
 _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
@@ -150,7 +151,7 @@ def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
         return None
     stopped = run.alive("engine") + run.alive("worker")
     evidence = [_probe(run, f"{server.failures} one-token requests in a row got no answer, although /health answers 200")]
-    evidence += [process_evidence(m.identity, f"{m.component} {' '.join(m.cmdline)[:60]}") for m in stopped]
+    evidence += [process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}") for m in stopped]
     return _finding(run, "The inference server is up and answers nothing.", evidence, f"hung:{server.url}:{run.attempt}:{_anchor(run)}")
 
 

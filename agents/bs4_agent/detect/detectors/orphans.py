@@ -7,6 +7,7 @@ from typing import Any
 
 from bs4_agent.detect.detectors.words import found, quiet, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.keys import shown_command
 
 Found = Sequence[Finding]
 
@@ -53,10 +54,12 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     if not left or any("TaskRunner" in " ".join(m.cmdline) for m in left):
         return []
     holding = {h.identity: h for h in facts.gpus.holders}
-    evidence = [
-        process_evidence(m.identity, " ".join(m.cmdline)[:80] + (f", on GPU {holding[m.identity].gpu}" if m.identity in holding else ""))
-        for m in left
-    ]
+    evidence = []
+    for member in left:
+        text = shown_command(member.cmdline, 80)
+        if member.identity in holding:
+            text += f", on GPU {holding[member.identity].gpu}"
+        evidence.append(process_evidence(member.identity, text))
     return found(
         "ray-leftover-processes",
         run,

@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series
+from bs4_agent.keys import shown_command
 
 _TRAINING = ("rank", "trainer")
 _SERVING = ("inference", "engine", "worker")
@@ -122,7 +123,7 @@ def sync_blocks_training(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     if len(blocked) < int(parameters.get("occurrences", 2)):
         return []
     text = "Training stands still after checkpoints while they are uploaded: the upload runs inside the step."
-    evidence = [*(e.evidence() for e in blocked[:2]), _config(run, " ".join(uploader.cmdline)[:200])]
+    evidence = [*(e.evidence() for e in blocked[:2]), _config(run, shown_command(uploader.cmdline, 200))]
     return [_found(run, "sync-blocks-training", text, evidence, "info", "warning")]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from bs4_agent.detect.detectors.words import GIB, found, live, number, quiet, setting, size, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
-from bs4_agent.keys import secret_in
+from bs4_agent.keys import exposed_in
+from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]
 
@@ -113,17 +114,25 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Every user of the machine can read a command line. The evidence names the process and the kind, never the key."""
+    """Return one finding for the run when a key stands in the command line of any of its processes.
+
+    Every user of the machine can read command lines. The evidence names the first such process and
+    says how many more there are; processes that come and go do not change that it is one finding.
+    The key is never in it.
+    """
+    exposed: list[tuple[Member, str]] = []
     for member in run.members:
-        if not member.alive:
-            continue
-        kind = secret_in(" ".join(member.cmdline))
+        kind = exposed_in(member.cmdline) if member.alive else None
         if kind is not None:
-            what = member.component or "a process of the run"
-            evidence = [process_evidence(member.identity, f"the command line of {what} holds what looks like {kind} (not shown)")]
-            text = f"{kind[0].upper()}{kind[1:]} stands in the command line of {what}, where every user of the machine can read it."
-            return found("secrets-exposed", run, text, evidence, f"pid:{member.identity.pid}:{member.identity.start_ticks}")
-    return []
+            exposed.append((member, kind))
+    if not exposed:
+        return []
+    first, kind = exposed[0]
+    holder = first.component or "a process of the run"
+    others = f"; so do {len(exposed) - 1} more of the run" if len(exposed) > 1 else ""
+    text = f"the command line of {holder} holds what looks like {kind} (not shown){others}"
+    summary = f"{kind[0].upper()}{kind[1:]} stands in the command line of {holder}, where every user of the machine can read it."
+    return found("secrets-exposed", run, summary, [process_evidence(first.identity, text)], "argv")
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:

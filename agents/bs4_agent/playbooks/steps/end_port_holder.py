@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_agent.errors import NotApplicable
+from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.steps.leftovers import EndLeftovers
 from bs4_agent.playbooks.world import Context, Planned
 
@@ -29,7 +30,7 @@ class EndPortHolder(EndLeftovers):
         targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
         ports = sorted({h.port for h in holders})
         shown = {
-            "processes": [{"pid": m.identity.pid, "component": m.component, "command": " ".join(m.cmdline)[:200]} for _, m in left],
+            "processes": [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for _, m in left],
             "ports": ports,
         }
         title = f"End the {len(left)} processes that are left of {', '.join(dead)} and hold port {', '.join(map(str, ports))}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from bs4_agent.detect.facts import Holder
 from bs4_agent.errors import NotApplicable
+from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.steps.leftovers import EndLeftovers
 from bs4_agent.playbooks.world import Context, Planned
 
@@ -28,7 +29,7 @@ class EndProcesses(EndLeftovers):
         left = [(run, member) for run in dead for member in context.world.leftovers(run)]
         targets = [{**member.identity.as_dict(), "dead_run": run} for run, member in left]
         shown = {
-            "processes": [{"pid": m.identity.pid, "component": m.component, "command": " ".join(m.cmdline)[:200]} for _, m in left],
+            "processes": [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for _, m in left],
             "left_alone": [_line(h) for h in others],
         }
         title = f"End the {len(left)} processes that are left of {', '.join(dead)}"
@@ -37,4 +38,4 @@ class EndProcesses(EndLeftovers):
 
 def _line(holder: Holder) -> str:
     memory = f"{holder.mem / (1 << 30):.1f} GiB" if holder.mem is not None else "unknown memory"
-    return f"pid {holder.identity.pid} {' '.join(holder.cmdline)[:80]} ({memory} on GPU {holder.gpu})"
+    return f"pid {holder.identity.pid} {shown_command(holder.cmdline, 80)} ({memory} on GPU {holder.gpu})"

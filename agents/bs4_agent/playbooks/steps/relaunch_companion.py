@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.world import Context, Planned
 
 
@@ -27,7 +28,7 @@ class RelaunchCompanion:
         command = shlex.join(context.world.command(server.spec))
         hashed = {"run": server.name, "attempt": server.attempt, "command": command, "cwd": str(server.spec.cwd)}
         left = [m for m in server.members if m.alive]
-        shown = {"processes": [{"pid": m.identity.pid, "component": m.component, "command": " ".join(m.cmdline)[:200]} for m in left]}
+        shown = {"processes": [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for m in left]}
         title = f"Start the inference server {server.name} again" + (f", after ending the {len(left)} left of it" if left else "")
         return Planned("relaunch_companion", title, command, hashed, [], shown)
 

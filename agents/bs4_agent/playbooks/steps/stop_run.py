@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import PlanChanged
+from bs4_agent.keys import shown_command
 from bs4_agent.playbooks.world import Context, Planned
 
 
@@ -19,7 +20,8 @@ class StopRun:
         title = (
             f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}" if members else f"{context.run} is already stopped"
         )
-        shown = {"processes": [{"pid": m.identity.pid, "component": m.component, "command": " ".join(m.cmdline)[:200]} for m in members]}
+        processes = [{"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)} for m in members]
+        shown = {"processes": processes}
         command = context.world.stop_command(context.run) if members else ""
         return Planned("stop_run", title, command, {"attempt": facts.attempt, "limit": 4 * len(members) + 16}, [], shown)
 
