@@ -20,23 +20,30 @@ class EndReasons:
         self._fatal = frozenset(p.id for p in critical if p.role == "root" and p.explains & symptoms)
         self._ended: dict[str, int] = {}
         self._kept: set[str] = set()
+        self._seen: frozenset[str] = frozenset()
 
     def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
         """Return the incidents among `opened` that stay open although nothing finds them any more.
 
-        `opened` are the findings of all open incidents, `found` the incidents that were found at this look. An incident that is still
-        found at the first look after the end belongs to a detector that judges ended runs too: it clears when that detector says so.
+        `opened` are the findings of all open incidents, `found` the incidents that were found at this look. While the ended attempt is
+        the newest one, a detector that judges ended runs may still say that a failure is over: it is found after the end, and then not
+        any more. Once another attempt has begun, nobody looks at the earlier one.
         """
         self._kept &= opened.keys()
         for run in facts.runs:
             if run.state not in ("ended", "lost"):
                 continue
             own = {key for key, item in opened.items() if (item.run, item.attempt) == (run.name, run.attempt)}
+            fatal = {key for key in own if self._is_fatal(opened[key])}
             if not _ended_by_itself(run):
                 self._kept -= own
             elif self._ended.get(run.name) != run.attempt:
-                self._kept |= {key for key in own if key not in found and self._is_fatal(opened[key])}
+                self._kept |= fatal
+            else:
+                self._kept |= fatal.intersection(found)
+                self._kept -= (own & self._seen).difference(found)
             self._ended[run.name] = run.attempt
+        self._seen = frozenset(found)
         return [key for key in self._kept if key not in found]
 
     def _is_fatal(self, item: Finding) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import RunFacts, Side
+from bs4_agent.detect.facts import LogEvent, RunFacts, Side
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers.lines import parse
 from bs4_console.core.playbooks import compile_all
-from tests.agent.facts import NOW, facts, healthy, member
+from tests.agent.facts import NOW, event, facts, healthy, member
 
 HOUR_S = 3600
 DEAD = "vllm-silent-death"
@@ -134,15 +135,24 @@ def test_a_good_end_clears_it(trainer: str) -> None:
     assert watch.open == set()
 
 
-def test_a_later_attempt_that_makes_steps_clears_it_and_all_that_the_collapse_said(trainer: str) -> None:
+LOGGED = (
+    event("server-error", "inference", 'INFO: "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error', m=NOW + 6),
+    event("terminating", "inference", "Shutting down", m=NOW + 7),
+    event("rollout-failed", "orchestrator", "APIConnectionError: Connection error.", m=NOW + 12),
+)
+
+
+@pytest.mark.parametrize("events", [(), LOGGED], ids=["the logs tell nothing", "the logs tell it too"])
+def test_a_later_attempt_that_makes_steps_clears_it_and_all_that_the_collapse_said(trainer: str, events: Sequence[LogEvent]) -> None:
     watch = Watch(trainer)
-    run = watch.collapsed()
+    run = dataclasses.replace(watch.collapsed(), events=events)
     watch.look(run, 60)
     members = [dataclasses.replace(member(20 + m.identity.pid, str(m.component)), attempt=2) for m in run.members]
     starting = dataclasses.replace(
         healthy(trainer), attempt=2, state="starting", members=members, trainer_side=Side(), orchestrator_side=Side()
     )
-    watch.look(starting, 600)
-    assert watch.open == {(DEAD, 1)}
+    for _ in range(200):
+        watch.look(starting, 3)
+        assert watch.open == {(DEAD, 1)}
     watch.look(dataclasses.replace(starting, state="running", trainer_side=Side(6, watch.now, 1)), 6)
     assert watch.open == set()

@@ -26,6 +26,7 @@ from .lines import Closed, Lines, Message
 
 _WORDS = ("training", "reward", "policy", "gradient", "rollout", "entropy", "sampler", "environment", "trajectory")
 _THREADS = 32
+_WORKERS: list[int] = []
 _STATUS = {400: "BadRequestError", 401: "AuthenticationError", 404: "NotFoundError", 429: "RateLimitError"}
 
 
@@ -175,17 +176,29 @@ class Groups:
 def fork_worker(score: Score) -> Lines:
     """2026-01: the environment's worker is forked by the orchestrator and keeps its command line. Call before any thread starts.
 
-    It ends when it is told to. An orchestrator that is killed cannot tell it: then it stays, as the real one does.
+    It ends when it is told to, or by `end_workers`. An orchestrator that is killed does neither: then it stays, as the real one does.
     """
     ours, theirs = Lines.pair()
-    if os.fork() == 0:
+    pid = os.fork()
+    if pid == 0:
         ours.close()
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # asyncio.run in the real worker ends on it too, whatever its requests do
         while not work(theirs, score, _report_aborted):
             signal.pause()
         os._exit(0)
     theirs.close()
+    _WORKERS.append(pid)
     return ours
+
+
+def end_workers() -> None:
+    """Terminate the forked workers, as multiprocessing does with its daemons when a program ends by itself, be it by an error."""
+    while _WORKERS:
+        pid = _WORKERS.pop()
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+        if ended == 0:  # our own child, not waited for before: the pid cannot be anyone else's
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
 
 
 def _report_aborted(kind: str, text: str) -> None:

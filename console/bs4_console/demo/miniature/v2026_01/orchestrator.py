@@ -33,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         _Orchestrator(config, output, log).run()
     except (OSError, ValueError, RuntimeError, MemoryError, client.APIConnectionError, client.APIStatusError) as error:
         log.failure(f"An error has been caught in function 'orchestrate', process 'MainProcess' ({os.getpid()}):", error)
+        rollouts.end_workers()
         return 1
     return 0
 
