@@ -92,6 +92,7 @@ ORCHESTRATOR = (
     ),
     Rule("orchestrator", "ERROR", "An error has been caught in function '<function:t>',", "fatal", whole=False),
     Rule("orchestrator", "", "FileNotFoundError: Checkpoint not found at <path:t>step_<step:i>/<part:w>", "fatal"),
+    Rule("orchestrator", "", "httpx.ConnectError: <error:t>", "fatal"),
     Rule("orchestrator", "SUCCESS", "Orchestrator finished.", "finished"),
 )
 

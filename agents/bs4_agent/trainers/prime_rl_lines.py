@@ -113,6 +113,7 @@ ORCHESTRATOR = (
     Rule("orchestrator", "WARNING", "Orchestrator cleanup complete (forced).", "terminating"),
     Rule("orchestrator", "ERROR", "Fatal error in <function:w>", "fatal"),
     Rule("orchestrator", "", "FileNotFoundError: Orchestrator checkpoint not found at <path:t>step_<step:i>/<part:w>", "fatal"),
+    Rule("orchestrator", "", "httpx.ConnectError: <error:t>", "fatal"),
     Rule("orchestrator", "SUCCESS", "Orchestrator finished.", "finished"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ NEW_FATAL = (
     "21:39:12   ERROR Fatal error in run_orchestrator\nTraceback (most recent call last):\n"
     "httpx.ConnectError: All connection attempts failed\n"
 )
+NOBODY = "All connection attempts failed"
 LAUNCHER = "21:39:13   ERROR Error: {} failed with exit code 1\n21:39:13   ERROR Terminating all processes...\n"
 
 
@@ -79,6 +81,23 @@ def new_logs(server: str) -> dict[str, str]:
 )
 def test_the_end_of_the_server_is_the_first_finding(tmp_path, trainer, logs, server, cause, launcher) -> None:
     assert diagnosed(tmp_path / "demo", trainer, **logs(server), **launcher)[0] == cause
+
+
+def json_fatal() -> str:
+    traceback = "Traceback (most recent call last):\n" + '  File "client.py", line 301, in _admin_post\n' * 20
+    told = {
+        "timestamp": "2026-08-22T21:39:12.104870+00:00",
+        "level": "ERROR",
+        "message": "Fatal error in run_orchestrator",
+        "module": "utils",
+    }
+    return json.dumps({**told, "exception": f"{traceback}httpx.ConnectError: {NOBODY}\n"}) + "\n"
+
+
+@pytest.mark.parametrize("fatal", [NEW_FATAL, json_fatal()], ids=["plain", "json"])
+def test_an_orchestrator_that_dies_before_its_rollouts_have_tried_to_the_end_names_it_too(tmp_path, fatal) -> None:
+    logs = {"inference": READY + ANSWERED + BROKEN + SHUT_DOWN, "orchestrator": fatal}
+    assert diagnosed(tmp_path / "demo", NEW, **logs)[0] == "vllm-silent-death"
 
 
 @pytest.mark.parametrize(("trainer", "logs"), [(OLD, old_logs), (NEW, new_logs)])

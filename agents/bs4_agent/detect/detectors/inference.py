@@ -22,6 +22,8 @@ _TROUBLE = ("inference-lost", "error", "server-error")
 _OVER = ("ended", "lost", "files")
 #: What the clients' library says when nobody listens any more, after all of its tries (48 to 56 s).
 _REFUSED = "Connection error."
+#: What the orchestrator itself says when it dies of a weight update that found nobody.
+_NO_UPDATE = "All connection attempts failed"
 
 
 def inference_silent(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
@@ -83,7 +85,7 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
 
 
 def _left_alone(run: RunFacts) -> LogEvent | None:
-    """Return the line that shows that rollouts found no server while their run went on; None when there is none.
+    """Return the line that shows that the orchestrator found no server while the run went on; None when there is none.
 
     A launcher that ends its children for another reason leaves the clients no time to try to the end. One that has seen the server fail
     says so, and a run that made a step with tokens afterwards had a server.
@@ -92,10 +94,12 @@ def _left_alone(run: RunFacts) -> LogEvent | None:
         return None
     if any(e.event.kind == "child-failed" and e.event.side == "launcher" and _is_inference(e) for e in run.events):
         return None
-    rollouts = [e for e in run.events if e.event.side == "orchestrator" and e.event.kind in ("rollout-failed", "step")]
-    if not rollouts or not (_is_refused(rollouts[-1]) or _is_empty(rollouts[-1])):
+    kinds = ("rollout-failed", "step", "fatal")
+    said = [e for e in run.events if e.event.side == "orchestrator" and e.event.kind in kinds]
+    after = [e for e in said if e.event.kind != "fatal" or _is_refused(e)]
+    if not after or not (_is_refused(after[-1]) or _is_empty(after[-1])):
         return None
-    return next((e for e in reversed(rollouts) if _is_refused(e)), None)
+    return next((e for e in reversed(after) if _is_refused(e)), None)
 
 
 def _is_inference(event: LogEvent) -> bool:
@@ -103,6 +107,8 @@ def _is_inference(event: LogEvent) -> bool:
 
 
 def _is_refused(event: LogEvent) -> bool:
+    if event.event.kind == "fatal":
+        return _NO_UPDATE in str(event.event.values.get("error", ""))
     return event.event.kind == "rollout-failed" and _REFUSED in event.text
 
 
