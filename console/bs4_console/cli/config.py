@@ -15,9 +15,11 @@ from typing import Any
 
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.core.configs.diff import compare, values
+from bs4_console.core.configs.document import read_toml
 from bs4_console.core.configs.findings import Finding
 from bs4_console.core.configs.fix import fix, write
 from bs4_console.core.configs.history import History
+from bs4_console.core.configs.kinds import component_of
 from bs4_console.core.configs.lint import TRAINERS, lint
 from bs4_console.core.configs.migrate import migrate
 from bs4_console.core.configs.schema import COMPONENTS
@@ -53,7 +55,9 @@ def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINER
 
 def _component(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--component", choices=COMPONENTS, default="rl", help="whose config it is: of the whole (rl), or of one that is started by itself"
+        "--component",
+        choices=COMPONENTS,
+        help="whose config it is: of the whole (rl), or of one that is started by itself (told from its keys and its name)",
     )
 
 
@@ -99,6 +103,7 @@ def _migrate_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     parser.add_argument("--to", choices=TOML, required=True, help="the generation that it shall be for")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write it there instead of showing it; an existing file is not touched")
+    _component(parser)
     _json(parser)
 
 
@@ -171,7 +176,7 @@ def _lint(options: argparse.Namespace) -> int:
     if options.pod:
         findings, coverage = _lint_on_pod(options, given)
     else:
-        findings = lint(options.file, options.trainer, given, options.component)
+        findings = lint(options.file, options.trainer, given, _component_of(options))
     if options.json:
         emit("config-lint", findings=[finding.as_dict() for finding in findings], **({"coverage": coverage} if coverage else {}))
     else:
@@ -182,6 +187,14 @@ def _lint(options: argparse.Namespace) -> int:
         errors = sum(finding.level == "error" for finding in findings)
         print(f"{errors} errors, {len(findings) - errors} warnings for {options.trainer}.")
     return _ends(findings)
+
+
+def _component_of(options: argparse.Namespace) -> str:
+    """Return whose config it is: as said, else told from its keys and its name, else the config of the whole."""
+    if options.component or options.trainer not in TOML:
+        return options.component or "rl"
+    document = read_toml(options.file)
+    return component_of(document.data, options.file, options.trainer) or "rl"
 
 
 def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Finding], dict[str, str]]:
@@ -197,7 +210,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
     async def ask() -> tuple[list[Finding], dict[str, str]]:
         async with linked(pods(options.pod)[0], deploy=False) as live:
             found, answer = await on_pod(
-                live, options.file, options.trainer, component=options.component, cwd=options.cwd, given=given, overrides=overrides
+                live, options.file, options.trainer, component=_component_of(options), cwd=options.cwd, given=given, overrides=overrides
             )
             return found, answer.coverage
 
@@ -205,7 +218,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
 
 
 def _fix(options: argparse.Namespace) -> int:
-    fixed = fix(options.file, options.trainer, component=options.component)
+    fixed = fix(options.file, options.trainer, component=_component_of(options))
     before, after = fixed.before.splitlines(keepends=True), fixed.after.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(before, after, "before", "after"))
     kept = write(options.file, fixed.after) if options.write and fixed.made else None
@@ -254,12 +267,19 @@ def _put(output: Path, text: str) -> None:
 
 
 def _migrate(options: argparse.Namespace) -> int:
-    done = migrate(options.file, options.to)
+    done = migrate(options.file, options.to, options.component)
     if options.output:
         _put(options.output, done.text)
     if options.json:
         left_out = [{"key": key, "reason": reason} for key, reason in done.left_out]
-        emit("config-migrate", to=options.to, text=done.text, left_out=left_out, findings=[finding.as_dict() for finding in done.findings])
+        emit(
+            "config-migrate",
+            to=options.to,
+            component=done.component,
+            text=done.text,
+            left_out=left_out,
+            findings=[finding.as_dict() for finding in done.findings],
+        )
         return _ends(done.findings)
     if not options.output:
         print(done.text, end="")

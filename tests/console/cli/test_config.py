@@ -112,7 +112,8 @@ def test_fix_of_one_components_own_config(tmp_path: Path, capsys: pytest.Capture
     code, answer = loaded(capsys, "fix", file, *OLD, "--component", "orchestrator", "--write")
     assert (code, [item["id"] for item in answer["fixed"]], answer["left"]) == (0, ["R05"], [])
     assert tomllib.loads(file.read_text())["sampling"] == {"max_tokens": 1024}
-    assert config(capsys, "fix", file, *OLD)[0] == 1, "of the whole it is none"
+    assert config(capsys, "fix", file, *OLD)[0] == 0, "whose it is can be told from its keys"
+    assert config(capsys, "fix", file, *OLD, "--component", "rl")[0] == 1, "of the whole it is none"
 
 
 def test_fix_shows_and_writes_only_when_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
     remove = (Edit("remove", path),)
     where = dotted(path)
     if names in (("config",), (view.component, "config")):
-        return finding("R15", line, "A [config] table is refused by the trainer.", edits=remove)
+        return finding("R15", line, "A [config] table is refused by the trainer.", edits=_unwrapped(view, problem))
     if view.component in ("sft", "eval"):
         return _misspelt(view, problem, line)
     if key == "experimental" and parent == ("trainer", "model") and isinstance(problem.value, dict) and "lora" in problem.value:
@@ -94,6 +94,21 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
         other = "the current" if old else "the January 2026"
         return finding("P06", line, f"{where} is a name of {other} generation: {instead}.", edits=_rename(view, path))
     return _misspelt(view, problem, line)
+
+
+def _unwrapped(view: View, problem: Problem) -> tuple[Edit, ...]:
+    """Return the edits that take a [config] table away and keep the settings in it.
+
+    TOML counts every key below the header as the table's, up to the next header, so settings that were
+    written for the top of the file stand in it. They go back there. What the trainer has no key for is
+    about the file, and goes with the table. No edits when a setting stands at the top as well.
+    """
+    inside = problem.value if isinstance(problem.value, dict) else {}
+    settings = [key for key in inside if exists(view.generation, (*problem.path[:-1], key), view.component)]
+    if any(view.has(dotted((*problem.path[:-1], key))) for key in settings):
+        return ()
+    moves = [Edit("move", (*problem.path, key), to=(*problem.path[:-1], key)) for key in settings]
+    return (*moves, Edit("remove", problem.path))
 
 
 def _misspelt(view: View, problem: Problem, line: int) -> Finding:

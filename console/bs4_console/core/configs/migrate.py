@@ -12,38 +12,70 @@ import tomlkit
 from bs4_console.core.configs.diff import values
 from bs4_console.core.configs.document import Document, read_text
 from bs4_console.core.configs.families import PARSERS, family, rendered
-from bs4_console.core.configs.findings import Finding, Path, dotted
+from bs4_console.core.configs.findings import Finding, Path, dotted, names_of
+from bs4_console.core.configs.kinds import chosen
 from bs4_console.core.configs.lint import lint_document
-from bs4_console.core.configs.names import RENAMES, is_table
+from bs4_console.core.configs.names import RENAMES
 from bs4_console.core.configs.rules_current import SHARED
-from bs4_console.core.configs.schema import Checker, exists
+from bs4_console.core.configs.schema import exists, prefix_of, tables
 from bs4_console.core.configs.toml_lines import lines_of
+from bs4_console.core.errors import NotApplicableError
 
 
 @dataclass
 class Migrated:
-    """`left_out`: (place, reason) of what was not taken over; `findings`: what lint says of the result."""
+    """`component`: whose config it is. `left_out`: (place, reason) of what was not taken over, each a key that the other
+    generation does not have; `findings`: what lint says of the result."""
 
     text: str
+    component: str
     left_out: list[tuple[str, str]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 
-def migrate(file: File, to: str) -> Migrated:
-    """UsageError when the file is no TOML."""
+def migrate(file: File, to: str, component: str | None = None) -> Migrated:
+    """Return a config in the names of the other generation, and what lint says of it there.
+
+    `component` says whose config it is; it is told from the keys and the name where it is not given. A
+    value that the other generation refuses stays, and lint names it. UsageError when the file is not
+    TOML, or is a config of no part that is known; NotApplicableError for one of evaluations.
+    """
     source = copy.deepcopy(values(file))
-    work = _Work(source)
+    found = chosen(source, file, _other(to), component)
+    if found == "eval":
+        raise NotApplicableError(
+            f"{file} is a config of evaluations, which the two generations build from different tables.",
+            "Write it anew for the other one; nothing was changed.",
+        )
+    out, left_out = _in_names_of(to, found, source)
+    head = "".join(line + "\n" for line in _head(read_text(file)))
+    text = head + tomlkit.dumps(out)
+    document = Document(file, text, tomlkit.parse(text).unwrap(), lines_of(text))
+    return Migrated(text, found, left_out, lint_document(document, to, component=found))
+
+
+def _other(generation: str) -> str:
+    return "prime-rl-2026-01" if generation == "prime-rl" else "prime-rl"
+
+
+def _in_names_of(to: str, component: str, source: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the config as the other generation names its keys, and what it has no key for with the reason."""
+    prefix = prefix_of(component)
+    if component == "sft":
+        # A program of its own, with a schema of its own: none of the renames of the whole are theirs.
+        own = _Work(source, component)
+        own.rest(to, f"{component} of the other generation has no such key")
+        return own.out, own.left_out
+    work = _Work({component: source} if prefix else source)
     if to == "prime-rl":
         _to_current(work)
     else:
         _to_january(work)
-    for name in ("trainer", "orchestrator"):
-        work.out.setdefault(name, {})
-    _drop_refused(work, to)
-    head = "".join(line + "\n" for line in _head(read_text(file)))
-    text = head + tomlkit.dumps(work.out)
-    document = Document(file, text, tomlkit.parse(text).unwrap(), lines_of(text))
-    return Migrated(text, work.left_out, lint_document(document, to))
+    if not prefix:
+        return work.out, work.left_out
+    elsewhere = [(name, "it belongs to the config of the whole there") for name in work.out if name != component]
+    bare = [(place.removeprefix(f"{component}."), reason) for place, reason in work.left_out]
+    return work.out.get(component, {}), [*bare, *elsewhere]
 
 
 def _head(text: str) -> list[str]:
@@ -60,8 +92,9 @@ def _head(text: str) -> list[str]:
 class _Work:
     """`data` is emptied as its values are taken into `out`."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    def __init__(self, data: dict[str, Any], component: str = "rl") -> None:
         self.data = data
+        self.component = component
         self.out: dict[str, Any] = {}
         self.left_out: list[tuple[str, str]] = []
 
@@ -99,8 +132,8 @@ class _Work:
         def walk(table: dict[str, Any], path: Path) -> None:
             for key, value in table.items():
                 here = (*path, key)
-                known = exists(generation, here)
-                if isinstance(value, dict) and value and not (known and _is_free(generation, here)):
+                known = exists(generation, here, self.component)
+                if isinstance(value, dict) and value and not (known and self._is_free(generation, here)):
                     walk(value, here)
                 elif known:
                     self.put(dotted(here), value)
@@ -109,10 +142,9 @@ class _Work:
 
         walk(self.data, ())
 
-
-def _is_free(generation: str, path: Path) -> bool:
-    """A table whose keys are the user's own (headers, extra_body)."""
-    return not is_table(generation, path)
+    def _is_free(self, generation: str, path: Path) -> bool:
+        """Return whether the keys of a table are the user's own (headers, extra_body)."""
+        return names_of(path) not in tables(generation, self.component)
 
 
 def _renames(work: _Work, forward: bool) -> None:
@@ -297,19 +329,3 @@ def _sources_to_january(work: _Work, new: str, old: str) -> None:
         environments.append(entry)
     if environments:
         work.put(old, environments)
-
-
-def _drop_refused(work: _Work, to: str) -> None:
-    """A value that the other generation does not take (a word, a bound) is left out rather than written to be refused."""
-    for _ in range(50):
-        _, problems = Checker(to).check(work.out)
-        problem = next((item for item in problems if item.path and item.kind not in ("missing", "ignored")), None)
-        if problem is None:
-            return
-        table: Any = work.out
-        for part in problem.path[:-1]:
-            table = table[part]
-        value = table.pop(problem.path[-1]) if isinstance(table, dict) else table[problem.path[-1]]
-        work.left_out.append((dotted(problem.path), f"{value} is refused; it has to be {problem.wanted}"))
-        if not isinstance(table, dict):
-            return

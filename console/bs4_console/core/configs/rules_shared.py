@@ -78,14 +78,13 @@ def answer_length(view: View) -> Iterator[Finding]:
     for place, tokens in answer_places(view):
         if limit is not None and tokens + prompt > limit:
             room = max(int(limit) - prompt, 0) // 100 * 100
-            edits = (Edit("set", tuple(place.split(".")), room),) if room >= 256 else ()
             message = f"{place} = {tokens:g} and a prompt of about {prompt} do not fit max_model_len = {limit:g}."
+            # Which of the two is a choice: no fix is certain.
             yield finding(
-                "R08", view.line(place), message, f"Lower it to {room}, or raise max_model_len." if edits else "Raise max_model_len.", edits
+                "R08", view.line(place), message, f"Lower it to {room}, or raise max_model_len." if room >= 256 else "Raise max_model_len."
             )
         if longest is not None and tokens > longest:
-            edit = Edit("set", tuple(place.split(".")), int(longest))
-            yield finding("R29", view.line(place), f"{place} = {tokens:g} is more than the sequence of {longest:g}.", edits=(edit,))
+            yield finding("R29", view.line(place), f"{place} = {tokens:g} is more than the sequence of {longest:g}.")
 
 
 def batch(view: View) -> Iterator[Finding]:
@@ -178,13 +177,13 @@ def environments(view: View) -> Iterator[Finding]:
         if args.get("network_access") is True:
             where = (*path, "network_access")
             message = f"{dotted(where)} lets the network into the rewards."
-            yield finding("R33", view.at(where), message, edits=(Edit("set", where, value=False),))
+            yield finding("R33", view.at(where), message)
         if not january(view):
             continue
         if "executor_backend" in args and args["executor_backend"] != "local":
             where = (*path, "executor_backend")
             message = f'{dotted(where)} = "{args["executor_backend"]}" takes about 1.5 s for a tool call.'
-            yield finding("R23", view.at(where), message, edits=(Edit("set", where, "local"),))
+            yield finding("R23", view.at(where), message)
         ignored = [key for key in args if key.startswith("curriculum_")]
         for key in ignored:
             yield finding("R32", view.at((*path, key)), f"{dotted((*path, key))} has no effect.", edits=(Edit("remove", (*path, key)),))

@@ -33,15 +33,45 @@ def test_a_wrong_config_becomes_right_and_keeps_its_comments(tmp_path: Path) -> 
         ("enforce_eager = true", "enforce_eager = true\nmax_num_seqs = 5"),
     )
     after, left = fixed(tmp_path, text)
-    assert left == []
+    assert left == ["R08"], "whether the answer or the context gives way is a choice"
     assert "# warm" in after
     assert "# Config version: v3" in after
     data = tomllib.loads(after)
     assert data["trainer"]["model"]["lora"] == {"rank": 8, "alpha": 32}
     assert "experimental" not in data["trainer"]["model"]
     assert data["orchestrator"]["buffer"] == {"online_difficulty_filtering": True}
-    assert data["orchestrator"]["sampling"] == {"max_tokens": 2500, "temperature": 0.7}
+    assert data["orchestrator"]["sampling"] == {"max_tokens": 4000, "temperature": 0.7}
     assert "max_num_seqs" not in data["inference"]["model"]
+
+
+def test_settings_below_a_config_header_go_back_to_the_top(tmp_path: Path) -> None:
+    """TOML counts what follows [config] as its keys, up to the next header."""
+    text = '[config]\nversion = "v3"\nbased_on = "v2"\n' + JANUARY
+    inside = set(tomllib.loads(text)["config"]) - {"version", "based_on"}
+    assert {"inference_gpu_ids", "trainer_gpu_ids", "max_steps"} <= inside
+    after, left = fixed(tmp_path, text)
+    assert left == []
+    assert tomllib.loads(after) == tomllib.loads(JANUARY)
+
+
+def test_a_config_header_over_a_setting_that_also_stands_elsewhere_is_left_to_a_person(tmp_path: Path) -> None:
+    text = "max_steps = 5\n[config]\nmax_steps = 9\n[trainer]\n[orchestrator]\n"
+    after, left = fixed(tmp_path, text)
+    assert after == text
+    assert "R15" in left
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('executor_backend = "local"', 'executor_backend = "prime"'),
+        ("network_access = false", "network_access = true"),
+        ("max_tokens = 2048", "max_tokens = 10000"),
+    ],
+)
+def test_what_is_a_choice_is_advice_and_no_fix(before: str, after: str, tmp_path: Path) -> None:
+    text = changed("prime-rl-2026-01", (before, after))
+    assert fixed(tmp_path, text)[0] == text
 
 
 @pytest.mark.parametrize("text", [JANUARY, CURRENT])
