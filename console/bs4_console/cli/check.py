@@ -98,7 +98,7 @@ async def _looked_at(pod: Pod, timeout: float) -> Verdict:
 
 def _kept(pod: Pod) -> PodState:
     """What this console has kept of a pod: where W&B shows its runs."""
-    kept = session(pod, deploy=False, keep=False)
+    kept = session(pod, deploy=False, keep="nothing")
     kept.replay()
     return kept.state
 
@@ -119,7 +119,7 @@ async def _watch(options: argparse.Namespace) -> int:
     notifier = Notifier(channels(), complain)
     if not notifier.channels:
         complain("There is no notify.toml: what changes is only printed here. docs/check.md shows how to be told elsewhere.")
-    live = [session(pod, deploy=False, keep=False) for pod in known]
+    live = [session(pod, deploy=False, keep="records") for pod in known]
     watched: list[Judged] = [WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths]
     watched += [WatchedPod(one, options.timeout) for one in live]
 

@@ -172,7 +172,7 @@ def _show(options: argparse.Namespace) -> int:
     from bs4_console.transport.hostkeys import HostKeys, fingerprint
 
     pod = Inventory().get(options.name)
-    live = session(pod, keep=False)
+    live = session(pod, keep="nothing")
     live.replay()
     keys = [f"{key.split()[0]} {fingerprint(key)}" for key in HostKeys().pinned(pod.name)]
     runs = [{"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()]

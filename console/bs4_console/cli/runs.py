@@ -8,6 +8,7 @@ import dataclasses
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
 from bs4_console.core import eta, evals, files, run_export_status, run_import_wandb, run_record_fold
-from bs4_console.core.errors import FINDING, UNREACHABLE, LinkError, RefusedError, UsageError
+from bs4_console.core.errors import FINDING, UNREACHABLE, ConsoleError, LinkError, RefusedError, UsageError
+from bs4_console.core.inventory import Pod
 from bs4_console.core.run_log import RunLog
-from bs4_console.core.run_record import RunRecord
+from bs4_console.core.run_record import FINAL, RunRecord
 from bs4_console.core.state import RunState
 
+#: Seconds for which a pod is asked for the newest of its runs.
+_LOOK_S = 20.0
 #: A log kept by hand is some hundred KB; this is for the wrong file.
 _DOCUMENT_BYTES = 32 * 1024 * 1024
 
@@ -171,10 +175,34 @@ def _records() -> dict[str, RunRecord]:
 
 
 def _record(name: str) -> RunRecord:
-    found = _records()
-    if name not in found:
+    """Return the record of a run as its pod knows it now, or as it was last seen where the pod cannot be asked.
+
+    A run that nothing is kept of is looked for on all pods. UsageError when none knows it.
+    """
+    known = _records().get(name)
+    inventory = {pod.name: pod for pod in pods(None)}
+    if known is None:
+        asked = list(inventory.values())
+    else:
+        asked = [inventory[known.source]] if known.source in inventory and known.status not in FINAL else []
+    asyncio.run(_look_again(asked))
+    found = _records().get(name)
+    if found is None:
         raise UsageError(f"No run {name} is known.", "`bs4-console runs list` names them all.")
-    return found[name]
+    return found
+
+
+async def _look_again(asked: Sequence[Pod]) -> None:
+    """Bring what is kept of some pods up to date. One that cannot be asked is named: what was seen of it last counts."""
+
+    async def look(pod: Pod) -> None:
+        try:
+            async with linked(pod, deploy=False, timeout=_LOOK_S):
+                pass
+        except ConsoleError as error:
+            complain(f"{pod.name} could not be asked, so its runs are as they were last seen: {error}")
+
+    await asyncio.gather(*(look(pod) for pod in asked))
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -274,6 +302,7 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    asyncio.run(_look_again(pods(None)))
     own = _own()
     log = RunLog()
     for name, record in log.records().items():

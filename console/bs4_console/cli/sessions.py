@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bs4_console.cli.output import complain
 from bs4_console.core.errors import RefusedError
@@ -63,12 +63,18 @@ def transport(pod: Pod) -> Transport:
     return SshTransport(pod, HostKeys(), passphrases=_passphrases())
 
 
-def session(pod: Pod, *, deploy: bool = True, keep: bool = True, read_only: bool = False) -> PodSession:
-    """`keep`: mirror what is read. A command that answers once only uses what the screen has kept: it need not read the journal again.
+Keep = Literal["all", "records", "nothing"]
+
+
+def session(pod: Pod, *, deploy: bool = True, keep: Keep = "all", read_only: bool = False) -> PodSession:
+    """Return a session with a pod.
+
+    `keep` says what of the pod is kept on this machine: all that is read (the screen), the records of
+    its runs (commands, so that a run that no screen has seen has a record too), or nothing.
     `read_only`: nothing is done to the pod, so no agent is brought there either; one that is there is asked."""
     read_only = read_only or pod.read_only
     state = PodState(pod.name, pod.address, read_only=read_only)
-    mirror = Mirror(data_dir() / "pods" / pod.name, write=keep)
+    mirror = Mirror(data_dir() / "pods" / pod.name, write=keep != "nothing", records_only=keep == "records")
     return PodSession(state, lambda: transport(pod), mirror, who(), deploy=deploy and not read_only)
 
 
@@ -98,7 +104,7 @@ async def linked(pod: Pod, *, deploy: bool = True, timeout: float = 60.0) -> Asy
 
     A link that is lost later is made again for up to a minute, as what runs on the pod goes on; then its error ends the block.
     """
-    live = session(pod, deploy=deploy, keep=False)
+    live = session(pod, deploy=deploy, keep="records")
     life = asyncio.create_task(live.run_once(PATIENCE_S))
     try:
         await _first(life, live.synced(timeout))

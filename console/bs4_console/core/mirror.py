@@ -54,9 +54,11 @@ class Mirror:
     keeping, not the watching: `stopped` then says so in a sentence, until the console is started again.
     """
 
-    def __init__(self, root: Path | None, *, write: bool = True) -> None:
+    def __init__(self, root: Path | None, *, write: bool = True, records_only: bool = False) -> None:
+        """`records_only` keeps journal and steps, which the record of a run is made of, and no logs and telemetry."""
         self._root = root
         self._write = write and root is not None
+        self._records_only = records_only
         self._cursors: dict[str, str] = {}
         self._spans: dict[Path, Spans] = {}
         self._held: dict[Kind, int] | None = None
@@ -70,6 +72,11 @@ class Mirror:
     def keeps(self) -> bool:
         """Whether what is read now is kept."""
         return self._write and not self.stopped
+
+    @property
+    def keeps_telemetry(self) -> bool:
+        """Whether logs and telemetry are kept too."""
+        return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
         """The pod's agent lives in `home`; whether that is another one than so far, so that nothing known before is of this pod."""
@@ -122,7 +129,7 @@ class Mirror:
     def keep(self, stream: str, start: str, data: bytes) -> None:
         """Keep `data` without moving the cursor: older telemetry, a piece of a log."""
         directory = self._directory(stream)
-        if directory is None or not self.keeps or not data:
+        if directory is None or not self.keeps or not data or (self._records_only and _kind(stream) == "other"):
             return
         generation, offset = start.split(":")
         try:

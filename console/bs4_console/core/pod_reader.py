@@ -182,7 +182,7 @@ class PodReader:
         """Begins with the last two minutes: the screen is true at once. What lies between that and what is held is fetched beside it."""
         begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
         held = self.mirror.cursor("telemetry")
-        if self.mirror.keeps:
+        if self.mirror.keeps_telemetry:
             start = held if self._backfilled and held else place(await channel.query("telemetry", "stat"), "start")
             loops.start(self._backfill(channel, start, begin))
         if held is None or position(held) < position(begin):
@@ -195,7 +195,7 @@ class PodReader:
 
     async def _backfill(self, channel: Channel, cursor: str, goal: str) -> None:
         """Keep the telemetry that was written while nobody watched, slowly: a day of 8 GPUs is 140 MB, and the link is for what is new."""
-        while self.mirror.keeps and position(cursor) < position(goal):
+        while self.mirror.keeps_telemetry and position(cursor) < position(goal):
             held = self.mirror.hole("telemetry", cursor)
             # Behind what is held may be the end of that segment: one record tells, a whole chunk would fetch the next segment's again.
             chunk = await self._read(channel, "telemetry", held, BACKFILL_BYTES if held == cursor else 1, 0.0)
@@ -207,7 +207,7 @@ class PodReader:
             self._note_mirror()
             cursor = chunk.next
             await asyncio.sleep(BACKFILL_PAUSE_S)
-        self._backfilled = self.mirror.keeps
+        self._backfilled = self.mirror.keeps_telemetry
 
     # -- which streams there are
 

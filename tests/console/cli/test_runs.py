@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.cli.conftest import Practice, practising
+from tests.console.cli.conftest import Console, Practice, practising
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,34 @@ def test_runs_list(trained: Practice) -> None:
     assert run["step"] >= 0
     assert run["output_dir"] == str(trained.pod.output_dir)
     assert [attempt["number"] for attempt in run["attempts"]] == [1]
+
+
+def test_a_run_that_no_screen_has_seen_has_its_record(trained: Practice, tmp_path: Path) -> None:
+    """Commands and cron alone: what `runs list` names is known to every other verb, and stays known without its pod."""
+    fresh = Console(tmp_path, {"BS4_CONFIG_DIR": str(trained.console.config)})
+    fresh.data.mkdir()
+    (fresh.data / "known_hosts").write_bytes((trained.console.data / "known_hosts").read_bytes())
+    shown = fresh("runs", "show", "demo", "--json")
+    assert (shown.code, shown.json["run"]["name"], shown.json["run"]["pod"]) == (0, "demo", trained.pod.name), shown.err
+    assert len(shown.json["run"]["attempts"]) >= 1
+    before = shown.json["run"]["step"]
+    for words in (("eta", "demo"), ("status", "demo"), ("compare", "demo", "demo"), ("note", "demo", "a lesson"), ("export",)):
+        done = fresh("runs", *words, "--json")
+        assert (done.code, done.err) == (0, ""), words
+    until(lambda: fresh("runs", "show", "demo", "--json").json["run"]["step"] > before, "a newer step in the record")
+    away = Console(tmp_path, {"BS4_CONFIG_DIR": str(tmp_path / "empty")})
+    kept = away("runs", "show", "demo", "--json")
+    assert (kept.code, kept.json["run"]["name"]) == (0, "demo")
+    assert kept.json["run"]["step"] > before
+    assert "a lesson" in away("runs", "show", "demo").out
+    unknown = fresh("runs", "show", "nobody")
+    assert (unknown.code, unknown.sentence) == (2, "bs4-console: No run nobody is known. `bs4-console runs list` names them all.")
+
+
+def test_what_commands_keep_is_records_and_no_telemetry(trained: Practice) -> None:
+    assert trained("check", "--json").code in (0, 1)
+    (home,) = [path for path in (trained.console.data / "pods" / trained.pod.name).iterdir() if path.is_dir()]
+    assert {path.name for path in home.iterdir()} <= {"journal", "steps"}
 
 
 def test_adopting_finds_nothing_that_is_not_known(trained: Practice) -> None:
