@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bs4_console.cli.output import complain
 from bs4_console.core.errors import RefusedError
-from bs4_console.core.fleet import Fleet
+from bs4_console.core.fleet import Fleet, Source
 from bs4_console.core.inventory import Inventory, Pod
 from bs4_console.core.locations import data_dir
 from bs4_console.core.mirror import Mirror
@@ -95,7 +95,7 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
-    return Fleet((session(pod, read_only=read_only) for pod in Inventory().list()), outside=True)
+    return Fleet(outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only)))
 
 
 @contextlib.asynccontextmanager

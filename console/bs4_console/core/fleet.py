@@ -5,25 +5,52 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from bs4_console.core.errors import SessionFailed
+from bs4_console.core.errors import ConsoleError, SessionFailed
+from bs4_console.core.inventory import Inventory, Pod
+from bs4_console.core.inventory_watch import InventoryWatch
 from bs4_console.core.outside import Lookout
 from bs4_console.core.session import PodSession
 from bs4_console.core.state import PodState
 
+#: Seconds between two looks at the inventory's file.
+LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a fleet's pods come from: the inventory, and how a session with one of its pods is made."""
+
+    inventory: Inventory
+    make: Callable[[Pod], PodSession]
+
 
 class Fleet:
     """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also asks W&B about their runs and, of a pod
-    that does not answer, its provider, with this machine's keys."""
+    that does not answer, its provider, with this machine's keys. With a `source` it has the pods of an inventory, and follows it: a
+    pod that is added, changed or removed elsewhere appears, is connected to anew, or goes."""
 
-    def __init__(self, sessions: Iterable[PodSession] = (), *, outside: bool = False) -> None:
+    def __init__(self, sessions: Iterable[PodSession] = (), *, outside: bool = False, source: Source | None = None) -> None:
         self._lookout = Lookout(lambda: self.pods) if outside else None
         self._looking: list[asyncio.Task[None]] = []
+        self._following: asyncio.Task[None] | None = None
         self.sessions: dict[str, PodSession] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[Callable[[PodState], None]] = []
+        self._problem_listeners: list[Callable[[str], None]] = []
+        self._source = source
+        self._entries: dict[str, Pod] = {}
+        self._watch = None if source is None else InventoryWatch(source.inventory)
         for session in sessions:
             self.add(session)
+        for pod in source.inventory.list() if source is not None else ():
+            self._enter(pod)
+
+    def _enter(self, pod: Pod) -> None:
+        if self._source is not None:
+            self._entries[pod.name] = pod
+            self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
         self.sessions[session.state.name] = session
@@ -36,22 +63,64 @@ class Fleet:
     def on_change(self, listener: Callable[[PodState], None]) -> None:
         self._listeners.append(listener)
 
+    def on_problem(self, listener: Callable[[str], None]) -> None:
+        """Have `listener` called with a sentence when the inventory cannot be followed."""
+        self._problem_listeners.append(listener)
+
     def _changed(self, pod: PodState) -> None:
         for listener in self._listeners:
             listener(pod)
 
     def start(self) -> None:
-        for name, session in self.sessions.items():
-            if name not in self._tasks:
-                task = asyncio.create_task(session.run(), name=f"pod {name}")
-                task.add_done_callback(functools.partial(self._session_ended, session.state))
-                self._tasks[name] = task
+        self._start_sessions()
+        if self._watch is not None and self._following is None:
+            self._following = asyncio.create_task(self._follow(self._watch), name="inventory")
         if self._lookout is not None and not self._looking:
             # Not before the first screen is painted: nobody waits for it.
             from bs4_console.core.lost_watch import LostWatch
 
             watch = LostWatch(lambda: self.pods)
             self._looking = [asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)]
+
+    def _start_sessions(self) -> None:
+        for name, session in self.sessions.items():
+            if name not in self._tasks:
+                task = asyncio.create_task(session.run(), name=f"pod {name}")
+                task.add_done_callback(functools.partial(self._session_ended, session.state))
+                self._tasks[name] = task
+
+    async def _follow(self, watch: InventoryWatch) -> None:
+        """Until cancelled: have the pods that the inventory has."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                pods = watch.look()
+                if pods is not None:
+                    await self._become({pod.name: pod for pod in pods})
+            except ConsoleError as error:
+                # What was read last stands until the file can be read again.
+                for listener in self._problem_listeners:
+                    listener(f"The inventory was changed and cannot be read; the pods stay as they were. {error}")
+
+    async def _become(self, wanted: dict[str, Pod]) -> None:
+        """Close the sessions of pods that are gone or changed, and begin those of pods that are new or changed."""
+        for name in [name for name, entry in self._entries.items() if wanted.get(name) != entry]:
+            await self._remove(name)
+        for name, pod in wanted.items():
+            if name not in self._entries:
+                self._enter(pod)
+        self._start_sessions()
+        for state in self.pods:
+            self._changed(state)
+
+    async def _remove(self, name: str) -> None:
+        del self._entries[name]
+        session, task = self.sessions.pop(name), self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await session.close()
+        self._changed(session.state)
 
     @staticmethod
     def _session_ended(pod: PodState, task: asyncio.Task[None]) -> None:
@@ -64,10 +133,12 @@ class Fleet:
         pod.changed()
 
     async def stop(self) -> None:
-        for looking in self._looking:
-            looking.cancel()
-        await asyncio.gather(*self._looking, return_exceptions=True)
+        beside = [*self._looking, *([self._following] if self._following is not None else [])]
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         self._looking.clear()
+        self._following = None
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -122,6 +122,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         for sentence in self._told:
             self.say(sentence, severity="warning")
         self.fleet.on_change(self._changed)
+        self.fleet.on_problem(lambda sentence: self.say(sentence, severity="warning"))
         # The first screen comes before the pods: to be able to reach one takes as long as to paint (asyncssh's import, 0.18 s).
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
         # A key typed ahead opens another screen, and what waits for the first one's paint then waits until somebody comes back to it.
