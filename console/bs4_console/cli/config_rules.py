@@ -14,16 +14,19 @@ Written from configs/rules.toml by `python -m bs4_console.cli.config_rules docs/
 `bs4-console config lint FILE --trainer prime-rl-2026-01|prime-rl|verl` says what is wrong with a config before a pod is paid for:
 by rule, with the line and what to do. It ends with 1 when there is an error, 0 otherwise (warnings included), 2 when the file
 cannot be read or the command is wrong. For verl the file may also be the script that starts it. `config fix` makes the fixes that
-are certain; `config diff` compares by meaning; `config migrate` translates between the generations of prime-rl and lists what it
-could not; `config new` and `config estimate` know what fits; `config history` keeps versions, their parents and reasons in a
+are certain; `config diff` compares by meaning; `config migrate` translates between the generations of prime-rl and lists what
+the other one has no key for; `config new` and `config estimate` know what fits; `config history`
+keeps versions, their parents and reasons in a
 registry of its own, because the trainers refuse keys that they do not know.
 
 What the trainer's own schema says (configs/schemas) is reported under the rule that explains it, and as `schema` where none does.
 Values are converted as the trainers convert them before they are judged. The options of a command given with `--launch`, and the files
 that it names for one part (`--trainer @ FILE`), are laid over the config and judged by the same schema.
 
-`--component trainer|orchestrator|inference|sft|eval` judges a config that is one component's own, by the schema of its class and by the
-rules that look at one side only; `config fix` takes it too. `--pod NAME` asks the classes of the trainer that is installed on the pod as
+Whose config a file is, is told from its keys and, where several parts of a training fit, from its name; `--component NAME` says it
+(rl, trainer, orchestrator, inference, sft or eval). A component's own config is judged by the schema of its class and by the
+rules that look at one side only; `config fix` and `config migrate` do the same. `--pod NAME` asks
+the classes of the trainer that is installed on the pod as
 well, in its own interpreter and a directory of its own; nothing is started and nothing is written there. What only the shipped schema
 refuses and those classes take is then no error, and what they refuse is one, on its line. Where they cannot be imported the output says
 so, and the shipped schema counts. `preflight` and `launch` ask them too.
