@@ -30,7 +30,9 @@ def trained_steps(facts: RunFacts) -> list[int]:
 def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
     """The throughput is measured between two steps: both generations print 0 for the first step of every process."""
     throughput = record.get("throughput")
-    return throughput is None or throughput > 0.0 or record["step"] == first
+    if not isinstance(throughput, (int, float)):
+        return True  # nothing was told, or "nan" and "inf", which prove no empty batch
+    return throughput > 0.0 or record["step"] == first
 
 
 def _has_batch(facts: RunFacts, batch: Mapping[str, Any] | None) -> bool:
@@ -55,7 +57,7 @@ def _taken_old(facts: RunFacts) -> int:
     newest = -1
     for event in _orchestrator_events(facts, "step"):
         level = event.event.values.get("async_level")
-        if event.event.step is not None and level is not None:
+        if event.event.step is not None and isinstance(level, (int, float)):
             newest = max(newest, event.event.step - int(level))
     return newest
 

@@ -51,6 +51,13 @@ def test_steps_without_throughput_are_no_recovery(trainer: str) -> None:
     assert not verdict(run)
 
 
+@pytest.mark.parametrize("throughput", ["nan", "inf", None])
+def test_a_throughput_that_is_no_number_proves_no_empty_batch(throughput: Any) -> None:
+    run = trained(attempt("prime-rl"), 6, 7)
+    rows = [{**row, "throughput": throughput} for row in run.history]
+    assert trained_steps(dataclasses.replace(run, history=rows)) == [6, 7]
+
+
 def test_steps_of_empty_batches_are_no_recovery() -> None:
     run = trained(attempt("prime-rl-2026-01"), 6, 8, rollouts=0.0)
     assert trained_steps(run) == []
