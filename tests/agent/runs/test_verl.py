@@ -167,8 +167,13 @@ def test_killed_and_resumed_without_a_step_lost_above_the_last_whole_checkpoint(
 
 
 def phase_of(place: Place) -> str:
-    """As the stall detector names it."""
-    return verl_processes.phase(m.cmdline[0] for m in place.runs.members("demo") if m.alive)
+    """Return the phase that the titles name now, as the stall detector names it, or "" if no title does.
+
+    Titles are read from /proc here. The process table reads a title again only every 60 s once a process is 10 s old and its
+    15-character name is unchanged (all of `ray::WorkerDict.*` share one), so on a slow machine it would miss phases of 40 ms.
+    """
+    pids = [member.identity.pid for member in place.runs.members("demo") if member.alive]
+    return verl_processes.phase(Path(f"/proc/{pid}/cmdline").read_text().partition("\0")[0] for pid in pids)
 
 
 def _said(place: Place, text: str) -> bool:
