@@ -44,6 +44,7 @@ check: $(STAMP)
 	$(BIN)/mypy --python-version 3.10 agents/bs4_agent
 	$(BIN)/lint-imports
 	$(BIN)/bs4-console playbook lint
+	$(BIN)/python tools/house.py --check
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -1,0 +1,234 @@
+"""Measure how easily the code reads, and fail when it reads less easily than before.
+
+Usage:
+    python tools/house.py            print each number, its ceiling and its goal
+    python tools/house.py --check    exit with 1 if a number is above its ceiling
+    python tools/house.py --lower    write the numbers that got better as the new ceilings
+
+The ceilings and goals are in `tools/house.toml`. Counted are the Python files of `agents/` and
+`console/`, without the practice world. A docstring is not a statement here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LIMITS = Path(__file__).with_suffix(".toml")
+SOURCES = ("agents", "console")
+#: The practice world stands in for real trainers and pods, and copies how they are written.
+PRACTICE = ("console/bs4_console/demo/", "console/bs4_practice/")
+#: One module a command is the plan of this folder.
+COMMANDS = "console/bs4_console/cli"
+LINE_MOST = 100
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+CROWDING = (
+    *COMPREHENSIONS,
+    ast.IfExp,
+    ast.BoolOp,
+    ast.Lambda,
+    ast.NamedExpr,
+    ast.Starred,
+)
+
+
+@dataclass
+class Counts:
+    """What was counted in a set of files."""
+
+    statements: int = 0
+    lines: int = 0
+    conditionals: int = 0
+    comprehensions: int = 0
+    crowded: int = 0
+    long_lines: int = 0
+    skips: int = 0
+    folders: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of the house: `value` now, and what it counts."""
+
+    name: str
+    value: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How high a number may be: `ceiling` today, `goal` in the end.
+
+    A number without a ceiling is printed and never fails.
+    """
+
+    ceiling: float | None
+    goal: float
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the numbers. Return 1 if `--check` is given and one is above its ceiling, else 0."""
+    parser = argparse.ArgumentParser(description="Measure how easily the code reads.")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--check", action="store_true", help="fail if a number got worse")
+    choice.add_argument("--lower", action="store_true", help="keep what got better as ceilings")
+    chosen = parser.parse_args(arguments)
+    numbers = measure(source_files(ROOT), ROOT)
+    limits = read_limits(LIMITS)
+    worse = [number for number in numbers if is_worse(number, limits[number.name])]
+    if chosen.lower:
+        LIMITS.write_text(lowered(numbers, limits))
+        return 0
+    if not chosen.check:
+        for number in numbers:
+            print(described(number, limits[number.name]))
+        return 0
+    for number in worse:
+        print(f"tools/house.py: {described(number, limits[number.name])}", file=sys.stderr)
+    if worse:
+        print("Write the change in simpler statements.", file=sys.stderr)
+    return 1 if worse else 0
+
+
+def source_files(root: Path) -> Iterator[Path]:
+    """Yield the files that are counted, in the order of their names."""
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*.py")):
+            if not path.relative_to(root).as_posix().startswith(PRACTICE):
+                yield path
+
+
+def measure(paths: Iterator[Path], root: Path) -> list[Number]:
+    """Return the numbers of the files at `paths`, which lie under `root`."""
+    counts = Counts()
+    for path in paths:
+        count_file(path.read_text(), counts)
+        counts.folders[path.parent.relative_to(root).as_posix()] += 1
+    del counts.folders[COMMANDS]
+    hundreds, thousands = counts.statements / 100, counts.lines / 1000
+    fullest, modules = counts.folders.most_common(1)[0]
+    return [
+        Number("statements", counts.statements, "statements"),
+        Number(
+            "conditionals",
+            round(counts.conditionals / hundreds, 2),
+            "conditional expressions per 100 statements (also `a and b or c` and an indexed literal, in their place)",
+        ),
+        Number(
+            "comprehensions",
+            round(counts.comprehensions / hundreds, 2),
+            "comprehensions per 100 statements (also `map` and `filter`, in their place)",
+        ),
+        Number(
+            "crowded",
+            round(counts.crowded / thousands, 2),
+            "statements per 1,000 lines with three or more of: conditional expression, "
+            "comprehension, and/or, lambda, assignment expression, unpacking",
+        ),
+        Number("long_lines", counts.long_lines, f"lines over {LINE_MOST} columns"),
+        Number("skips", counts.skips, "lines that the formatter is told to skip"),
+        Number("folder", modules, f"modules in the fullest folder, {fullest}"),
+    ]
+
+
+def count_file(text: str, counts: Counts) -> None:
+    """Add what `text`, the source of one module, holds to `counts`."""
+    lines = text.splitlines()
+    counts.lines += len(lines)
+    counts.long_lines += sum(len(line) > LINE_MOST for line in lines)
+    counts.skips += text.count("# fmt: skip")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.stmt):
+            count_statement(node, counts)
+
+
+def count_statement(statement: ast.stmt, counts: Counts) -> None:
+    """Add one statement and its own expressions, without those of the statements inside it."""
+    if is_docstring(statement):
+        return
+    counts.statements += 1
+    expressions = list(own_expressions(statement))
+    counts.conditionals += sum(is_conditional(expression) for expression in expressions)
+    counts.comprehensions += sum(is_comprehension(expression) for expression in expressions)
+    counts.crowded += sum(isinstance(expression, CROWDING) for expression in expressions) >= 3
+
+
+def own_expressions(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield every expression below `node`, but none of a statement inside it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.stmt):
+            yield child
+            yield from own_expressions(child)
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    """Return True for a string that stands alone: a docstring, or the text under a constant."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
+        return False
+    return isinstance(statement.value.value, str)
+
+
+def is_conditional(node: ast.AST) -> bool:
+    """Return True for `a if b else c`, and for what is written to avoid it."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Tuple | ast.List | ast.Dict)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        first = node.values[0]
+        chooses = isinstance(first, ast.BoolOp) and isinstance(first.op, ast.And)
+        return chooses and not is_truth(node.values[-1])
+    return isinstance(node, ast.IfExp)
+
+
+def is_truth(node: ast.AST) -> bool:
+    """Return True for a truth value. With one at its end, `a and b or c` chooses nothing."""
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not)
+    return isinstance(node, ast.Compare | ast.BoolOp | ast.Call | ast.Name | ast.Attribute)
+
+
+def is_comprehension(node: ast.AST) -> bool:
+    """Return True for a comprehension, and for what is written to avoid one."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("map", "filter")
+    return isinstance(node, COMPREHENSIONS)
+
+
+def read_limits(path: Path) -> dict[str, Limit]:
+    """Return the limits by the number's name."""
+    tables = tomllib.loads(path.read_text())
+    return {name: Limit(table.get("ceiling"), table["goal"]) for name, table in tables.items()}
+
+
+def is_worse(number: Number, limit: Limit) -> bool:
+    """Return True if the number is above its ceiling."""
+    return limit.ceiling is not None and number.value > limit.ceiling
+
+
+def lowered(numbers: list[Number], limits: dict[str, Limit]) -> str:
+    """Return the text of the limits, each ceiling lowered to its number if that got better."""
+    lines = ["# What each number counts: python tools/house.py"]
+    for number in numbers:
+        limit = limits[number.name]
+        lines += ["", f"[{number.name}]"]
+        if limit.ceiling is not None:
+            lines.append(f"ceiling = {min(limit.ceiling, number.value)}")
+        lines.append(f"goal = {limit.goal}")
+    return "\n".join(lines) + "\n"
+
+
+def described(number: Number, limit: Limit) -> str:
+    """Return one line that says the number, its limits and what it counts."""
+    ceiling = "" if limit.ceiling is None else f"ceiling {limit.ceiling:g}, "
+    return f"{number.name:<15}{number.value:>9,g}  ({ceiling}goal {limit.goal:g}): {number.meaning}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
